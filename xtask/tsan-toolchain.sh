@@ -1,9 +1,9 @@
 #!/bin/sh
-# Unpacks a compiler and the source of its standard library into the folder $1, from Debian's packages: ThreadSanitizer
-# needs a standard library that is instrumented too, built from the source of the compiler's own version. The libraries that
-# the compiler runs on come along, down to the C library and the loader: nothing is installed, the release of this machine
-# does not matter, and no rights are needed. Only the sanitizer's runtime is that of the toolchain in use, whose LLVM has the
-# same major version.
+# Unpacks a compiler and the source of its standard library from Debian's packages into the folder $1, because
+# ThreadSanitizer needs an instrumented standard library, built from the source of the compiler's own version. The
+# packages include the compiler's libraries, the C library and the loader. So nothing is installed, no privileges are
+# needed, and the release of this machine does not matter. Only the sanitizer's runtime is that of the toolchain in
+# use, whose LLVM has the same major version.
 set -eu
 suite=trixie # It has the compiler 1.96, with LLVM 22.
 packages="rustc-web libstd-rust-web-dev libstd-rust-web-1.96 rust-web-src libllvm22 libc6 libgcc-s1 libstdc++6 libbsd0
@@ -13,7 +13,7 @@ folder=$(cd "$1" && pwd)
 site=$(apt-get indextargets --format '$(REPO_URI)' 'Label: Debian' 'Component: main' | head -n 1)
 [ -n "$site" ] || { echo "tsan needs Debian's apt-get, with a mirror" >&2; exit 1; }
 echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $site $suite main" >"$folder/sources.list"
-# Lists of its own: the machine's stay as they were.
+# Separate package lists, so that those of the machine do not change.
 apt() {
   apt-get -o Dir::Etc::sourcelist="$folder/sources.list" -o Dir::Etc::sourceparts=/dev/null \
     -o Dir::State::lists="$folder/lists" -o Dir::Cache::archives="$folder/archives" \
@@ -26,7 +26,7 @@ apt download $packages
 for package in *.deb; do dpkg -x "$package" "$folder/root"; done
 runtime=lib/rustlib/x86_64-unknown-linux-gnu/lib/librustc-stable_rt.tsan.a
 [ -e "$folder/root/usr/$runtime" ] || ln -s "$(rustc --print sysroot)/$runtime" "$folder/root/usr/$runtime"
-# The starter comes last. It runs the compiler on its own C library, wherever its folder lies.
+# Written last: the script that runs the compiler with its own C library, in any folder.
 cat >"$folder/rustc.new" <<'END'
 #!/bin/sh
 usr=$(dirname "$(readlink -f "$0")")/root/usr

@@ -1,8 +1,9 @@
-//! The lock beside those one could take instead, in sections of some nanoseconds.
+//! Comparison of locks with critical sections of some nanoseconds.
 //!
-//! `cargo bench --bench locks` is criterion's: the time of a section for one thread and for four.
-//! `cargo bench --bench locks -- shares` prints the table that the waiting policy was chosen by:
-//! time, processor time and shares, up to sixteen threads, policies that were not chosen included.
+//! `cargo bench --bench locks` uses criterion and measures the time of a section with one and four
+//! threads. `cargo bench --bench locks -- shares` prints the table by which the waiting policy was
+//! chosen: time, processor time and shares with up to sixteen threads, including the rejected
+//! policies.
 
 #[path = "locks/locks.rs"]
 mod locks;
@@ -19,7 +20,7 @@ use backoff_spinlock::RawSpinLock;
 use criterion::{BenchmarkId, Criterion, criterion_group};
 use locks::{Lock, work};
 
-/// Steps in a section.
+/// Work steps in a critical section.
 const STEPS: u64 = 8;
 
 criterion_group!(benches, sections);
@@ -48,7 +49,7 @@ fn section<L: Lock>(c: &mut Criterion, name: &str, threads: u32) {
     });
 }
 
-/// How long `threads` threads need to enter `rounds` sections in all.
+/// Returns the time in which `threads` threads enter `rounds` sections in total.
 fn enter<L: Lock>(rounds: u64, threads: u32) -> Duration {
     let lock = L::new(0);
     let each = rounds.div_ceil(threads.into());

@@ -1,7 +1,7 @@
 //! Empty tasks through one pool and through several, from four producers.
 //!
-//! Each row has four workers and the same queue depth, divided among its pools. Compare rows of one
-//! run only. On few cores several locks have nothing to win.
+//! Each row has four workers and the same total queue depth. Compare only rows of one run. On few
+//! cores, several locks gain nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -14,7 +14,7 @@ use pool_core::{Pool, Submit};
 const PRODUCERS: u64 = 4;
 const WORKERS: usize = 4;
 
-/// A task that does nothing, but is counted where its worker alone counts.
+/// A task that only counts, in a counter of its worker.
 fn empty() {
     thread_local! {
         static COUNT: AtomicU64 = const { AtomicU64::new(0) };

@@ -1,7 +1,7 @@
-//! What a task costs in the pool: empty tasks, the round trip, nested submits, the typed pool.
+//! The cost of a task in the pool: empty tasks, round trips, nested submits, the typed pool.
 //!
-//! For one's own changes: how it stands beside other pools is what `compare` is for. Compare rows of
-//! one run only, and medians only.
+//! For the development of the pool; the program `compare` compares it with other pools. Compare
+//! only rows of one run, and only medians.
 
 use std::hint::black_box;
 use std::thread;
@@ -10,7 +10,7 @@ use std::time::Instant;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use pool_core::{Builder, Closures, FuncPool, Pool, QueueDepth};
 
-/// Submits `tasks` from so many threads, and returns when all have run.
+/// Submits `tasks` from `producers` threads, and returns when all have run.
 fn run(pool: &Pool, producers: u64, tasks: u64) {
     thread::scope(|scope| {
         for producer in 0..producers {
@@ -29,7 +29,7 @@ fn pool(capacity: usize) -> Builder<Closures> {
     Pool::builder().capacity(capacity)
 }
 
-/// Empty tasks from several producers, from the first submit to rest.
+/// Empty tasks from several producers, from the first submit until the pool is idle.
 fn empty_tasks(criterion: &mut Criterion) {
     let depths = [
         (QueueDepth::Unlimited, "unlimited"),
@@ -57,7 +57,7 @@ fn empty_tasks(criterion: &mut Criterion) {
     }
 }
 
-/// Spawn one task and wait for its value, over and over.
+/// Spawns a task and waits for its value, repeatedly.
 fn round_trip(criterion: &mut Criterion) {
     let pool = pool(2).build().expect("valid settings");
     criterion.bench_function("round_trip", |bencher| {
@@ -65,7 +65,7 @@ fn round_trip(criterion: &mut Criterion) {
     });
 }
 
-/// A binary tree of tasks, each submitting two: workers feed their own pool.
+/// A binary tree of tasks, each of which submits two: workers feed their own pool.
 fn nested(criterion: &mut Criterion) {
     fn grow(pool: &Pool, levels: u32) {
         if levels > 0 {
@@ -85,7 +85,7 @@ fn nested(criterion: &mut Criterion) {
     });
 }
 
-/// The typed pool: an argument in the queue and nothing else.
+/// A typed pool, whose queue contains only an argument per task.
 fn typed(criterion: &mut Criterion) {
     let pool = FuncPool::builder(|numbers: [u64; 4]| _ = black_box(numbers))
         .capacity(2)

@@ -1,5 +1,5 @@
-//! What its idle workers cost a pool: reuse at every turn, expiry from time to time, and a
-//! certain worker taken out of the middle.
+//! The cost of a pool's idle workers: their reuse, their expiry, and the removal of one from the
+//! middle.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use worker_queue::IdleQueue;
 
-/// As large as what a pool keeps: a pointer, and a point in time.
+/// Entries of the size that a pool uses: a pointer and a time.
 type Queue = IdleQueue<usize, u64>;
 
 const SIZES: [usize; 2] = [1_000, 100_000];
@@ -15,7 +15,7 @@ const SIZES: [usize; 2] = [1_000, 100_000];
 criterion_group!(benches, reuse, nothing_expired, half_expired, removal);
 criterion_main!(benches);
 
-/// A worker is taken, works, and comes back, while the others idle.
+/// Takes a worker and returns it while the others idle.
 fn reuse(c: &mut Criterion) {
     let mut group = c.benchmark_group("worker_queue/reuse");
     for len in SIZES {
@@ -32,7 +32,7 @@ fn reuse(c: &mut Criterion) {
     }
 }
 
-/// The search alone.
+/// Only the search.
 fn nothing_expired(c: &mut Criterion) {
     let mut group = c.benchmark_group("worker_queue/nothing_expired");
     for len in SIZES {
@@ -44,7 +44,7 @@ fn nothing_expired(c: &mut Criterion) {
     }
 }
 
-/// Half of the workers leave, for a buffer that is there already.
+/// Half of the workers expire, into an allocated buffer.
 fn half_expired(c: &mut Criterion) {
     let mut group = c.benchmark_group("worker_queue/half_expired");
     for len in SIZES {
@@ -69,7 +69,7 @@ fn half_expired(c: &mut Criterion) {
     }
 }
 
-/// The worker in the middle is found, taken out, and put back as the newest.
+/// Finds the worker in the middle, removes it, and returns it as the newest.
 fn removal(c: &mut Criterion) {
     let mut group = c.benchmark_group("worker_queue/remove_from_the_middle");
     for len in SIZES {
@@ -90,7 +90,7 @@ fn removal(c: &mut Criterion) {
     }
 }
 
-/// Both containers with so many workers.
+/// Both containers with `len` workers.
 fn filled(len: usize) -> [(&'static str, Queue); 2] {
     let ring = Queue::ring(len).expect("so many slots fit into memory");
     [("stack", Queue::stack()), ("ring", ring)].map(|(name, mut queue)| {
@@ -99,7 +99,7 @@ fn filled(len: usize) -> [(&'static str, Queue); 2] {
     })
 }
 
-/// So many workers and no others, with stamps from 1 on.
+/// Adds `len` workers with stamps from 1 on.
 fn fill(queue: &mut Queue, len: usize) {
     queue.clear();
     for (worker, stamp) in (0..len).zip(1..) {

@@ -1,4 +1,5 @@
-//! Where the sources of sqlxmq lie: its tables are in its package alone, to be applied by its users.
+//! Finds the sources of sqlxmq: the definitions of its tables are only in its package, and its
+//! users apply them.
 
 use std::env;
 use std::path::Path;

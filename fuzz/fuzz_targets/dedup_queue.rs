@@ -1,10 +1,10 @@
-//! A queue of keys beside its model: whatever is done to it, it says what the model says, and no
-//! key is lost, delivered twice, or with two workers.
+//! Compares a de-duplicating queue with its model: in every program, the results are equal, and no
+//! key is lost, delivered twice, or held by two workers.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
-// The property test's own walk: it makes programs up at random, the fuzzer as coverage leads it.
+// Shared with the property test, which generates random programs. The fuzzer is guided by coverage.
 #[path = "../../crates/dedup-queue/tests/model/twin/mod.rs"]
 mod twin;
 

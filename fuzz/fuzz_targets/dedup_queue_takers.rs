@@ -1,10 +1,10 @@
-//! Waiters on a queue of keys, with wakers that come back into it, panic, or drop others:
-//! no waiter waits in vain, and no key is lost or delivered twice.
+//! Waiters of a de-duplicating queue, whose wakers call the queue, panic, or drop other waiters: no
+//! wake-up and no key is lost, and no key is delivered twice.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
-// The property test's own walk: it makes programs up at random, the fuzzer as coverage leads it.
+// Shared with the property test, which generates random programs. The fuzzer is guided by coverage.
 #[path = "../../crates/dedup-queue/tests/model/takers/mod.rs"]
 mod takers;
 

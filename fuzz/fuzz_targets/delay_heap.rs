@@ -1,17 +1,16 @@
-//! `DelayHeap` beside a `BTreeMap`: every operation, in any order, gives the same answers.
+//! Compares `DelayHeap` with a `BTreeMap`: in every program, the results are equal.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
-// The property tests' own oracle: they make programs up at random, the fuzzer as coverage leads
-// it.
+// Shared with the property tests, which generate random programs. The fuzzer is guided by coverage.
 #[path = "../../crates/delay-queue/tests/heap/oracle.rs"]
 mod oracle;
 
 fuzz_target!(|bytes: &[u8]| {
     let (first, ops) = bytes.split_at(bytes.len().min(2));
     let has_short_lists = first.first().is_some_and(|first| first & 2 != 0);
-    // Order numbers and generations may run out soon, or never.
+    // Order numbers and generations may run out early, or never.
     let (order, generation) = match *first {
         [orders, generations] if orders % 2 == 1 => (
             u32::MAX - u32::from(orders),

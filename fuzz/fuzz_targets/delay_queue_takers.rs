@@ -1,10 +1,10 @@
-//! A delay queue, its waiters, and a plain model: whatever is done, and whatever wakers do
-//! in place, nothing is early, lost, or left lying while a waiter waits for it.
+//! Compares a delay queue and its waiters with a model: in every program, no entry is early or
+//! lost, and none is ready while a waiter waits, whatever wakers do in place.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
-// The property test's own walk: it makes programs up at random, the fuzzer as coverage leads it.
+// Shared with the property test, which generates random programs. The fuzzer is guided by coverage.
 #[path = "../../crates/delay-queue/tests/model/twin/mod.rs"]
 mod twin;
 

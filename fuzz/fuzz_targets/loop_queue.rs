@@ -1,9 +1,9 @@
-//! `LoopQueue` beside a `Vec`: every operation, in any order, gives the same answers.
+//! Compares `LoopQueue` with a `Vec`: in every program, the results are equal.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
-// The property tests' own twin: they make programs up at random, the fuzzer as coverage leads it.
+// Shared with the property tests, which generate random programs. The fuzzer is guided by coverage.
 #[path = "../../crates/worker-queue/tests/it/twin.rs"]
 mod twin;
 

@@ -1,10 +1,10 @@
-//! A pool beside its model: whatever is done to it, it comes to rest where the model says, and no
-//! task is lost, run twice or ended in two ways.
+//! Compares a pool with its model: in every program, the pool reaches the model's state at rest,
+//! and no task is lost, run twice or ended in two ways.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
-// The property test's own walk: it makes programs up at random, the fuzzer as coverage leads it.
+// Shared with the property test, which generates random programs. The fuzzer is guided by coverage.
 #[path = "../../crates/pool-core/tests/model/twin/mod.rs"]
 mod twin;
 

@@ -1,10 +1,10 @@
-//! The timer of a scheduled pool beside its model: whatever is done to it, and whatever its tasks do,
-//! each schedule is where the model says, and none is lost, run twice or ended in two ways.
+//! Compares the timer of a scheduled pool with its model: in every program, each schedule is in the
+//! model's state, and none is lost, run twice or ended in two ways.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
-// The property test's own walk: it makes programs up at random, the fuzzer as coverage leads it.
+// Shared with the property test, which generates random programs. The fuzzer is guided by coverage.
 #[path = "../../crates/scheduled-pool/tests/model/twin/mod.rs"]
 mod twin;
 

@@ -1,7 +1,7 @@
-//! `cargo xtask api`: what each published crate offers, item by item, compared with `docs/api/`.
+//! `cargo xtask api`: the public items of each published crate, compared with `docs/api/`.
 //!
-//! A change that adds, changes or removes a public item shows it in its own diff, and one that does
-//! so by mistake fails.
+//! A change that adds, changes or removes a public item shows it in its diff, and one that does so
+//! by mistake fails.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,10 +14,10 @@ use xshell::cmd;
 use crate::packages;
 use crate::workspace::{Workspace, package};
 
-/// One file for each crate. Relative to the root.
+/// One file per crate. Relative to the root.
 const LISTS: &str = "docs/api";
-/// The format of rustdoc's JSON that `public-api` reads. Each few releases of the compiler have
-/// their own, so the two move together.
+/// The format of rustdoc's JSON that `public-api` reads. It changes every few releases of the
+/// compiler, so the two are updated together.
 const FORMAT: u32 = 57;
 
 #[derive(Deserialize)]
@@ -25,7 +25,7 @@ struct Format {
     format_version: u32,
 }
 
-/// Compares the crates with their lists, or writes these.
+/// Compares the crates with their lists, or writes the lists.
 pub(crate) fn run(workspace: &Workspace, update: bool) -> Result<()> {
     let lists = workspace.root.join(LISTS);
     let mut differ = Vec::new();
@@ -67,12 +67,12 @@ pub(crate) fn run(workspace: &Workspace, update: bool) -> Result<()> {
     Ok(())
 }
 
-/// Has rustdoc describe a crate.
+/// Runs rustdoc on a crate.
 fn document(workspace: &Workspace, folder: &str) -> Result<std::path::PathBuf> {
     let shell = workspace.shell()?;
     let built = workspace.target.join("api");
     let name = package(folder);
-    // The format is not stable, which `FORMAT` is for; the compiler is.
+    // The format is unstable, so `FORMAT` checks it. The compiler itself is stable.
     let _bootstrap = shell.push_env("RUSTC_BOOTSTRAP", "1");
     cmd!(
         shell,
@@ -84,7 +84,7 @@ fn document(workspace: &Workspace, folder: &str) -> Result<std::path::PathBuf> {
     Ok(built.join("doc").join(library).with_extension("json"))
 }
 
-/// Each public item on a line of its own, without what is derived or automatic.
+/// Returns a line per public item, without derived and automatic implementations.
 fn list(json: &Path) -> Result<String> {
     let api = public_api::Builder::from_rustdoc_json(json)
         .omit_blanket_impls(true)
@@ -96,7 +96,7 @@ fn list(json: &Path) -> Result<String> {
     Ok(items.join("\n") + "\n")
 }
 
-/// Whether a crate is as listed. Prints what differs.
+/// Whether a crate equals its list. Prints the differences.
 fn matches(folder: &str, listed: &str, now: &str) -> bool {
     let (before, after): (BTreeSet<_>, BTreeSet<_>) =
         (listed.lines().collect(), now.lines().collect());
@@ -115,7 +115,7 @@ mod tests {
     use super::matches;
 
     #[test]
-    fn an_item_that_is_new_changed_or_gone_differs_and_order_does_not() {
+    fn new_changed_and_removed_items_differ_and_order_does_not() {
         let listed = "pub fn one()\npub fn two()\n";
         assert!(matches("x", listed, "pub fn two()\npub fn one()\n"));
         for now in [

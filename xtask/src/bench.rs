@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: starts `benches/judge`, with the servers that it needs.
+//! `cargo xtask bench`: starts `benches/judge` with the servers that it needs.
 
 use std::ffi::OsString;
 
@@ -8,10 +8,10 @@ use xshell::{Shell, cmd};
 use crate::stores;
 use crate::workspace::Workspace;
 
-/// A workspace of its own, for the peers are no dependencies of ours.
+/// A separate workspace, so that the peers are not dependencies of the crates.
 const MANIFEST: &str = "benches/Cargo.toml";
 
-/// Passes the arguments on.
+/// Passes the arguments to the program.
 pub(crate) fn run(workspace: &Workspace, arguments: &[OsString]) -> Result<()> {
     let shell = shell(workspace)?;
     let has = |names: &[&str]| {
@@ -48,7 +48,8 @@ fn charts(shell: &Shell, options: &[&str]) -> Result<()> {
     Ok(charts.args(options).run()?)
 }
 
-/// Checks format, lints and tests of the benches, and runs everything in them once. The charts must be as they are committed.
+/// Checks format, lints and tests of the benchmarks, runs everything in them once, and compares the
+/// committed charts.
 pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     let shell = shell(workspace)?;
     let packages = [

@@ -1,13 +1,13 @@
-//! `cargo xtask ci`: everything a change must pass, cheapest first.
+//! `cargo xtask ci`: all checks that a change must pass, cheapest first.
 //!
-//! It needs a stable toolchain, a C compiler and the package registry. It ends with a line per step
+//! It needs a stable toolchain, a C compiler and the package registry. It prints a line per step
 //! and stops at the first that fails.
 //!
-//! Steps that build in a folder of their own run in a second process at the same time, because tests that sleep, wait for
-//! a server or are pinned to one core leave the other cores idle.
+//! Steps that build in folders of their own run in a second process at the same time, because
+//! tests that sleep, wait for a server or are pinned to one core leave the other cores idle.
 //!
-//! It installs nothing, and its last line names the stores' tests that were left out. With `CI=true` it fails if a test was
-//! left out.
+//! It installs nothing, and its last line names the stores' tests that were left out. With
+//! `CI=true` it fails if a test was left out.
 
 use std::env;
 use std::fs::{self, File};
@@ -25,7 +25,7 @@ use crate::{
 
 type Step = (&'static str, fn(&Workspace) -> Result<()>);
 
-/// Output of the steps that run apart, relative to the target folder.
+/// Output of the separate steps, relative to the target folder.
 const LOG: &str = "ci-apart.log";
 
 /// How to run the tests that were left out.
@@ -58,12 +58,12 @@ const APART: [Step; 7] = [
     ("two versions", versions::in_ci),
 ];
 
-/// Runs the steps, or those that the flags name.
+/// Runs all steps, or those that the flags select.
 pub(crate) fn run(workspace: &Workspace, flags: &flags::Ci) -> Result<()> {
     if let Some(only) = &flags.only {
         let steps = STEPS.iter().chain(&APART);
         let steps: Vec<&Step> = steps.filter(|step| step.0.contains(only)).collect();
-        ensure!(!steps.is_empty(), "no step has such a name");
+        ensure!(!steps.is_empty(), "no step has this name");
         return run_steps(workspace, &steps);
     }
     if flags.apart {
@@ -77,22 +77,22 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Ci) -> Result<()> {
     let begin = Instant::now();
     let mut apart = Apart(command.stdout(output).spawn()?);
     run_steps(workspace, &STEPS.iter().collect::<Vec<_>>())?;
-    println!("== waiting for the steps that run apart: {}", log.display());
+    println!("== waiting for the separate steps: {}", log.display());
     let status = apart.0.wait()?;
     print!("{}", fs::read_to_string(&log)?);
-    ensure!(status.success(), "a step that ran apart failed");
+    ensure!(status.success(), "a separate step failed");
     let left_out = test::summary(&stores::left_out(workspace)?, INCLUDE);
     let seconds = begin.elapsed().as_secs();
     println!("ci: everything passed, {seconds} s; {left_out}");
     Ok(())
 }
 
-/// Ends the process if it still runs, after a failure of another step.
+/// Kills the process when dropped, if it still runs after a failure of another step.
 struct Apart(Child);
 
 impl Drop for Apart {
     fn drop(&mut self) {
-        // Fails if it has ended.
+        // Fails if the process has ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -145,11 +145,11 @@ fn docs(workspace: &Workspace) -> Result<()> {
     Ok(cmd!(shell, "cargo doc --workspace --all-features --no-deps").run()?)
 }
 
-/// Features of the program of durable queues: with one store it need not have the others, nor TLS.
+/// Features of the command-line program: with one store it must not need the others or TLS.
 const STORES: [&str; 4] = ["postgres", "redis", "postgres,tls", "redis,tls"];
 
-/// Features that another crate of the workspace switches on must not be needed. (The step `packages` builds each crate with its
-/// default features.)
+/// No crate may need a feature that only another crate of the workspace enables. (The step
+/// `packages` builds each crate with its default features.)
 fn each_alone(workspace: &Workspace) -> Result<()> {
     let shell = workspace.shell()?;
     for folder in workspace.crates()? {
@@ -167,7 +167,7 @@ fn each_alone(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// How deep below the top of a worker's stack a task begins, which only an optimized build shows.
+/// How far below the top of a worker's stack a task begins, measured in an optimized build.
 fn stack(workspace: &Workspace) -> Result<()> {
     let shell = workspace.shell()?;
     Ok(cmd!(
@@ -190,7 +190,7 @@ fn fuzz_targets(workspace: &Workspace) -> Result<()> {
     const MANIFEST: &str = "fuzz/Cargo.toml";
     let shell = workspace.shell()?;
     shell.set_var("CARGO_TARGET_DIR", workspace.target.join("fuzz"));
-    // Lints link nothing, so the C++ half of libFuzzer, and a compiler for it, are not needed.
+    // Lints do not link, so the C++ part of libFuzzer and its compiler are not needed.
     shell.set_var(
         "CUSTOM_LIBFUZZER_PATH",
         workspace.target.join("no-libfuzzer.a"),

@@ -1,5 +1,5 @@
-//! `cargo xtask crash`: many kills of processes on one durable queue, many disturbances of their
-//! connections, or many deaths of the servers. The tests have a few of them.
+//! `cargo xtask crash`: kills many processes of a durable queue, or disturbs their connections, or
+//! kills the servers. The ordinary tests do a few of each.
 
 use anyhow::Result;
 use xshell::{Shell, cmd};
@@ -13,15 +13,15 @@ const SEED: u64 = 1;
 
 /// The tests of each store.
 const EACH: [&str; 3] = ["--workspace", "--all-features", "--test=stores"];
-/// The tests that run on all of them.
+/// The tests that run on all stores.
 const ALL: [&str; 3] = ["-p", "durable-queue-tests", "--test=crash"];
 /// A test of each store on a server.
-const PROXY: &str = "a_party_behind_a_proxy";
+const PROXY: &str = "processes_behind_a_disturbing_proxy";
 
-/// As well, and alone: it kills the server.
-const RESTARTS: &str = "a_server_that_dies_and_comes_back";
+/// Runs in addition, and alone, because it kills the server.
+const RESTARTS: &str = "a_restarted_server_has_lost";
 
-/// Runs tests of durable-queue, which say what they check and what came of it.
+/// Runs tests of durable-queue, which print their checks and results.
 pub(crate) fn run(workspace: &Workspace, flags: &flags::Crash) -> Result<()> {
     let seed = flags.seed.unwrap_or(SEED).to_string();
     if let Some(disturbances) = flags.proxy {
@@ -37,7 +37,8 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Crash) -> Result<()> {
             let _restarts = shell.push_env("DURABLE_CRASHES", restarts.to_string());
             let _seed = shell.push_env("ANTHILL_SEED", &seed);
             let restart = stores::restart_of_postgres(workspace, shell)?;
-            // That of PostgreSQL is left out otherwise, for it kills the server of all tests.
+            // The test of PostgreSQL is otherwise left out, because it kills the server of all
+            // tests.
             let ignored = restart.is_some().then_some("--include-ignored");
             let _restart = restart.map(|restart| shell.push_env(stores::RESTART, restart));
             let test = ["--nocapture", "--test-threads=1"];

@@ -1,4 +1,4 @@
-//! The examples, each run once as a user would run it: those of the crates, and those that are packages.
+//! Runs each example once, as a user would: those of the crates, and those that are packages.
 
 use std::env::consts::EXE_EXTENSION;
 use std::process::Command;
@@ -11,11 +11,11 @@ use crate::process;
 use crate::test::WHOLE;
 use crate::workspace::{Workspace, file_name, package};
 
-/// An example that takes longer waits for input, or hangs.
+/// An example that takes longer waits for input or hangs.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// What an example is given, where its default would be too much in a debug build: `checksum`
-/// without a path reads the whole checkout, what was built included.
+/// The arguments of an example whose default would take too long in a debug build: without a path,
+/// `checksum` reads the whole checkout including build products.
 fn arguments(example: &str) -> &'static [&'static str] {
     match example {
         "checksum" => &["--total", "crates", "docs", "README.md"],
@@ -38,7 +38,7 @@ pub(crate) fn smoke(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// Runs one, whose program lies in this folder of the target directory.
+/// Runs one example, whose program is in this folder of the target directory.
 fn run(workspace: &Workspace, package: &str, example: &str, folder: &str) -> Result<()> {
     let program = workspace.target.join(folder).join(example);
     let log = format!("examples/{package}.{example}.log");

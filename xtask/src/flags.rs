@@ -1,4 +1,4 @@
-//! The command line: what may be asked, not what it does.
+//! The definition of the command line.
 
 use std::str::FromStr;
 
@@ -7,36 +7,38 @@ use anyhow::ensure;
 xflags::xflags! {
     /// Every chore of the workspace.
     cmd xtask {
-        /// Everything a change must pass, in about 20 minutes on two cores. With CI=true it fails if a test of a store is
-        /// left out.
+        /// Runs all checks that a change must pass, in about 20 minutes on two cores. With CI=true,
+        /// fails if a test of a store was left out.
         cmd ci {
             /// Only the steps whose name contains this.
             optional --only step: String
-            /// Only the steps that build in a folder of their own. Without flags these run at the same time as the others.
+            /// Only the steps that build in folders of their own. By default they run concurrently
+            /// with the others.
             optional --apart
         }
 
-        /// The tests and doc tests of the pools and queues in memory: 200 s of processor time, 0.5 GB.
+        /// Runs the tests and doc tests of the pools and queues in memory. Takes 200 s of processor
+        /// time and 0.5 GB.
         cmd test {
-            /// Also durable queues (which need a C compiler), the example programs and this program.
+            /// Also durable queues (which need a C compiler), the example programs and xtask.
             optional --all
             /// Pin the tests to one core.
             optional --one-core
         }
 
-        /// The loom models, compared with docs/models.tsv.
+        /// Runs the loom models and compares their sizes with docs/models.tsv.
         cmd loom {
-            /// Explore this many pre-emptions (or `none` for all), compared with no table.
+            /// Explore up to this many pre-emptions (or `none` for all), without a comparison.
             optional --bound bound: Bound
             /// Only the tests whose `crate::test` contains this.
             optional --only filter: String
-            /// Write what the models yield into the table.
+            /// Write the sizes into the table.
             optional --update
         }
 
-        /// Random schedules of whole pools and queues, by their seeds.
+        /// Runs whole pools and queues in random schedules, determined by seeds.
         cmd shuttle {
-            /// How many schedules of each scenario (default 20,000; ci explores fewer).
+            /// Schedules per scenario (default 20,000; fewer in ci).
             optional --iters iters: u64
             /// Only the scenarios whose `crate::test` contains this.
             optional --only filter: String
@@ -44,98 +46,103 @@ xflags::xflags! {
             optional --seed seed: u64
         }
 
-        /// The concurrency mutants: each must be killed by a model or a test.
+        /// Tries the concurrency mutants, each of which a model or a test must detect.
         cmd cmutants {
-            /// Only the mutants whose id contains this, or one of these with commas between.
+            /// Only the mutants whose id contains this; several parts are separated by commas.
             optional --only id: String
-            /// Only those that were never tried: xtask/cmutants/fates.tsv has no line of them.
+            /// Only mutants without a line in xtask/cmutants/fates.tsv.
             optional --new
-            /// Mutants tried at a time, each in a copy of the tree (default 1).
+            /// Mutants tried at a time, each in its own copy of the tree (default 1).
             optional --jobs jobs: usize
-            /// Also run the mutants that are listed as equivalent: nothing may kill one.
+            /// Also try the mutants that are listed as equivalent, which must survive.
             optional --all
         }
 
-        /// The tests under load and pinned to one core, and the long random programs.
+        /// Runs the tests under load and pinned to one core, and the long random programs.
         cmd stress {
-            /// How many rounds (default 10).
+            /// Number of rounds (default 10).
             optional --rounds rounds: u64
-            /// Rounds until this many minutes have passed.
+            /// Run rounds until this many minutes have passed.
             optional --minutes minutes: u64
         }
 
-        /// Kills the processes that share a durable queue, at random, and compares what they wrote down.
+        /// Kills processes that share a durable queue, at random, and compares their logs.
         cmd crash {
-            /// How many kills (default 200).
+            /// Number of kills (default 200).
             optional --kills kills: u64
-            /// Where the queue is that they share: sqlite (default), postgres or redis.
+            /// The store of the queue: sqlite (default), postgres or redis.
             optional --on store: String
-            /// Instead of kills so often a proxy disturbs the connections to each of the servers, which are
-            /// started and stopped: it cuts, half-closes, delays, hangs and refuses.
+            /// Instead of kills, this many disturbances by a proxy of the connections to each
+            /// server: it cuts, half-closes, delays, hangs and refuses them. Starts and stops the
+            /// servers.
             optional --proxy disturbances: u64
-            /// Instead of kills the servers themselves, which are started and stopped, die so often each.
+            /// Instead of kills, this many crashes of each server. Starts and stops the servers.
             optional --restarts restarts: u64
-            /// Which victims and when (default 1).
+            /// Seed of the victims and times (default 1).
             optional --seed seed: u64
         }
 
-        /// Processes of an older version of durable-queue and of this one share a store, upgrade it and go back: first
-        /// without a kill, then half of the processes that are killed are older ones.
+        /// Runs processes of an older version of durable-queue and of this one on a common store,
+        /// through an upgrade and a rollback: first without kills, then with kills, half of them of
+        /// older processes.
         cmd versions {
-            /// The commit of the older version; the recorded one if not said.
+            /// The commit of the older version (default: the recorded one).
             optional --old commit: String
             /// Only on this store: sqlite, postgres or redis.
             optional --on store: String
-            /// How many kills (default 12).
+            /// Number of kills (default 12).
             optional --kills kills: u64
-            /// Which victims and when (default 1).
+            /// Seed of the victims and times (default 1).
             optional --seed seed: u64
         }
 
-        /// Anthill compared with its peers, in about 45 minutes: `cargo xtask bench --help` lists what else there is.
+        /// Compares Anthill with its peers, in about 45 minutes. `cargo xtask bench --help` lists
+        /// the other benchmarks.
         cmd bench {}
 
-        /// The tests under a sanitizer: asan, tsan or memcheck; without a name asan and tsan.
+        /// Runs the tests under a sanitizer: asan, tsan or memcheck; by default asan and tsan.
         cmd sanitize {
             optional tool: String
             /// Only this crate.
             optional -p, --package package: String
-            /// Get what is missing (through apt-get).
+            /// Install missing tools (with apt-get).
             optional --install
         }
 
-        /// System calls per task of a busy pool.
+        /// Counts the system calls per task of a busy pool.
         cmd syscalls {}
 
-        /// Write docs/dependencies.md.
+        /// Writes docs/dependencies.md.
         cmd deps {
-            /// Only compare it.
+            /// Compare the page instead of writing it.
             optional --check
         }
 
-        /// The public items of each published crate, compared with docs/api.
+        /// Compares the public items of each published crate with docs/api.
         cmd api {
             /// Write the lists.
             optional --update
         }
 
-        /// Real servers below target/stores, for the tests of durable-queue's stores: up or down.
+        /// Starts or stops real servers below target/stores, for the tests of durable-queue's
+        /// stores.
         cmd stores {
-            /// up: starts those that are installed. down: stops them and deletes what they hold.
+            /// up: starts the installed servers. down: stops them and deletes their data.
             required what: String
-            /// Only this one: postgres or redis.
+            /// Only this server: postgres or redis.
             optional --only server: String
         }
 
-        /// The rules of this repository that no compiler checks, and the figures of its size.
+        /// Checks the rules of this repository that no compiler checks, and prints statistics of
+        /// its size.
         cmd hygiene {
-            /// Also the figures that need a program to be built.
+            /// Also print the statistics for which programs must be built.
             optional --build
         }
     }
 }
 
-/// A number of pre-emptions, or `none`: the words that the models themselves print.
+/// A number of pre-emptions, or `none`, as models print it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bound(pub(crate) String);
 

@@ -1,8 +1,9 @@
-//! `cargo xtask loom`: every model is completed, and explores no less than the table says.
+//! `cargo xtask loom`: runs every model to its end, and checks that it explores no less than the
+//! table says.
 //!
-//! A model can lose its worth in silence: a thread is spawned too late, a wait is removed, and
-//! it explores a tenth of what it did. So `docs/models.tsv` holds the number of iterations of
-//! each model at its own bound, and fewer iterations, or a missing model, is a failure.
+//! A model can become worthless unnoticed: a thread is spawned too late, or a wait is removed, and
+//! it explores a tenth of the executions. So `docs/models.tsv` contains the number of iterations of
+//! each model at its own bound. Fewer iterations, or a missing model, are a failure.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,14 +19,14 @@ use crate::workspace::Workspace;
 /// Relative to the root.
 const TABLE: &str = "docs/models.tsv";
 const HEADER: &str = "model\tbound\titerations";
-/// For one model at its own bound; a model that needs more does not belong in a gate.
+/// For one model at its own bound. A model that needs more is too slow for ci.
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// Builds and runs the models.
 pub(crate) fn run(workspace: &Workspace, flags: &flags::Loom) -> Result<()> {
     ensure!(
         flags.bound.is_none() || !flags.update,
-        "the table holds each model at its own bound: --update goes without --bound"
+        "the table contains each model at its own bound: --update excludes --bound"
     );
     let begin = Instant::now();
     let target = models::target(workspace);
@@ -38,7 +39,7 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Loom) -> Result<()> {
     }
 
     let bound = flags.bound.as_ref();
-    // A bound that was asked for may take a day.
+    // A bound from the command line may take a day.
     let limit = bound.is_none().then_some(LIMIT);
     let runs = models::run_all(tests, bound, limit, &target.join("logs"), report)?;
     let failed = runs
@@ -113,7 +114,7 @@ fn settle(workspace: &Workspace, ran: &Table, flags: &flags::Loom) -> Result<()>
         let count = complaints.len();
         ensure!(
             count == 0,
-            "{count} models differ from {TABLE}; if it is meant, pass --update"
+            "{count} models differ from {TABLE}; if this is intended, pass --update"
         );
         return Ok(());
     }
@@ -124,7 +125,7 @@ fn settle(workspace: &Workspace, ran: &Table, flags: &flags::Loom) -> Result<()>
     fs::write(path, print(&table)).context(TABLE)
 }
 
-/// What is wrong with `ran`. Models that did not run are missing only if the `whole` table ran.
+/// Returns the differences. Models that did not run are missing only if the `whole` table ran.
 fn compare(table: &Table, ran: &Table, whole: bool) -> Vec<String> {
     let mut complaints = Vec::new();
     for ((name, bound), iterations) in ran {
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_survives_printing_and_reading() {
+    fn a_printed_table_is_parsed_to_the_same_table() {
         let table = table(&[("a", 1), ("b c", 225)]);
         assert_eq!(parse(&print(&table)).expect("it was printed"), table);
         for row in ["a\t2\n", "a\t2\tx"] {
@@ -197,7 +198,7 @@ mod tests {
         assert!(complaints[0].starts_with("lost coverage: fewer"));
         assert!(complaints[1].starts_with("not in docs/models.tsv: new"));
         assert!(complaints[2].starts_with("missing: missing"));
-        // A part of the models misses none.
+        // A partial run misses no model.
         let part = table(&[("same", 10)]);
         assert!(compare(&committed, &part, false).is_empty());
     }

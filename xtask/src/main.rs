@@ -1,13 +1,13 @@
-//! Every chore of the workspace, as `cargo xtask <chore>`; `cargo xtask --help` lists them.
+//! The chores of the workspace, as `cargo xtask <chore>`. `cargo xtask --help` lists them.
 //!
-//! Not for: anything the crates need at build time. Nothing depends on this crate.
+//! Not for anything that the crates need at build time: no crate depends on this one.
 //!
-//! # What always holds
-//! 1. A chore ends with one summary line and exit code 0, or with a one-line error: exit code 1
-//!    when a check failed, 2 when a tool is missing (the line says how to get it) or the command
-//!    line is not understood.
-//! 2. No chore installs anything unless it is asked with `--install`.
-//! 3. Build products stay below the target directory; each set of compiler flags has its own
+//! # Invariants
+//! 1. A chore ends with a one-line summary and exit code 0, or with a one-line error: exit code 1
+//!    if a check failed, 2 if a tool is missing (the line says how to install it) or the command
+//!    line is invalid.
+//! 2. No chore installs anything without `--install`.
+//! 3. Build products are below the target directory. Each set of compiler flags has its own
 //!    folder there, so that chores do not evict each other's artifacts.
 
 mod api;
@@ -40,7 +40,7 @@ use flags::XtaskCmd;
 use workspace::{MissingTool, Workspace};
 
 fn main() -> ExitCode {
-    // Its flags are those of another program.
+    // The flags belong to another program.
     let mut arguments = env::args_os().skip(1);
     let outcome = if arguments.next().is_some_and(|it| it == "bench") {
         Workspace::locate().and_then(|it| bench::run(&it, &arguments.collect::<Vec<_>>()))

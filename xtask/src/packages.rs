@@ -1,6 +1,6 @@
-//! What others take: each crate as a package, and what comes with it.
+//! The packages of the crates, and their dependencies.
 //!
-//! Not for: advisories, which need a database from the network: `cargo deny check`.
+//! Not for advisories, which need a database from the network: `cargo deny check`.
 
 use std::env;
 use std::path::PathBuf;
@@ -12,19 +12,19 @@ use xshell::{Shell, cmd};
 
 use crate::workspace::{Workspace, file_name, package};
 
-/// What is allowed, also for cargo-deny. Relative to the root.
+/// The allowed licences and dependencies, also used by cargo-deny. Relative to the root.
 const RULES: &str = "deny.toml";
-/// What each package holds beside its sources.
+/// The files of each package in addition to its sources.
 const HELD: [&str; 4] = ["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README.md"];
 
-/// What cargo says where there is no network.
+/// Messages of cargo without network access.
 const NO_REGISTRY: [&str; 3] = [
     "attempting to make an HTTP request",
     "failed to download",
     "failed to query",
 ];
 
-/// The folders of the crates that others can take, sorted.
+/// The folders of the published crates, sorted.
 pub(crate) fn published(workspace: &Workspace) -> Result<Vec<String>> {
     let mut crates = Vec::new();
     for folder in workspace.crates()? {
@@ -36,15 +36,15 @@ pub(crate) fn published(workspace: &Workspace) -> Result<Vec<String>> {
     Ok(crates)
 }
 
-/// The published crates but for programs, which nobody depends on.
+/// The published crates except programs, on which nobody depends.
 pub(crate) fn libraries(workspace: &Workspace) -> Result<Vec<String>> {
     let mut crates = published(workspace)?;
     crates.retain(|name| workspace.folder(name).join("src/lib.rs").exists());
     Ok(crates)
 }
 
-/// Packs all crates, builds them from their packages, and does all that a publication does but
-/// the last step. Without a registry, all but what its index is needed for.
+/// Packages all crates, builds them from their packages, and makes all steps of a publication
+/// except the last. Without a registry, skips the steps that need its index.
 pub(crate) fn pack(workspace: &Workspace) -> Result<()> {
     let shell = workspace.shell()?;
     for folder in published(workspace)? {
@@ -56,8 +56,8 @@ pub(crate) fn pack(workspace: &Workspace) -> Result<()> {
             .find(|file| !list.lines().any(|held| held == **file));
         ensure!(lacks.is_none(), "the package {name} lacks {lacks:?}");
     }
-    // A folder of its own, and new, and nothing unpacked: cargo takes a crate from a package for the
-    // one that it unpacked and built from an earlier package, as the version is the same.
+    // A new folder, and nothing unpacked: cargo would reuse a crate that it unpacked and built from
+    // an earlier package of the same version.
     let built = workspace.target.join("packages");
     shell.remove_path(&built)?;
     forget_unpacked(&shell)?;
@@ -71,7 +71,7 @@ pub(crate) fn pack(workspace: &Workspace) -> Result<()> {
     if !output.status.success() {
         let is_reached = !NO_REGISTRY.iter().any(|words| complaints.contains(words));
         ensure!(!is_reached, "the crates could not be published");
-        println!("THE REGISTRY DOES NOT ANSWER: the crates are packed and not compared with it");
+        println!("THE REGISTRY DOES NOT ANSWER: the crates are packaged, but not compared with it");
         let published = published(workspace)?;
         let packages = published.iter().flat_map(|folder| ["-p", package(folder)]);
         cmd!(
@@ -83,12 +83,12 @@ pub(crate) fn pack(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// Removes what cargo has unpacked of these packages. Their registry is a folder, so that the name of
-/// its sources' folder begins with the dash that follows a host's name elsewhere.
+/// Removes the sources that cargo has unpacked from these packages. Their registry is a folder, so
+/// the name of the sources' folder begins with a dash instead of a host's name.
 fn forget_unpacked(shell: &Shell) -> Result<()> {
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(env::home_dir()?.join(".cargo")));
-    let sources = home.context("cargo has no home")?.join("registry/src");
+    let sources = home.context("there is no CARGO_HOME")?.join("registry/src");
     for registry in shell.read_dir(&sources).unwrap_or_default() {
         let is_folders = file_name(&registry).is_some_and(|name| name.starts_with('-'));
         let unpacked = concat!("worker-queue-", env!("CARGO_PKG_VERSION"));
@@ -99,7 +99,7 @@ fn forget_unpacked(shell: &Shell) -> Result<()> {
     Ok(())
 }
 
-/// The part of [`RULES`] that needs no tool.
+/// The part of [`RULES`] that can be checked without a tool.
 #[derive(Debug, Deserialize)]
 struct Rules {
     licenses: Licenses,
@@ -116,7 +116,7 @@ struct Bans {
     deny: Vec<Ban>,
 }
 
-/// A crate that only these may stand on.
+/// A crate on which only these may depend.
 #[derive(Debug, Deserialize)]
 struct Ban {
     #[serde(rename = "crate")]
@@ -124,7 +124,7 @@ struct Ban {
     wrappers: Vec<String>,
 }
 
-/// The part of `cargo metadata` that the rules are for.
+/// The part of `cargo metadata` to which the rules apply.
 #[derive(Debug, Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
@@ -134,7 +134,7 @@ struct Metadata {
 struct Package {
     name: String,
     license: Option<String>,
-    /// `None`: it lies in this tree.
+    /// `None`: a crate of this tree.
     source: Option<String>,
     rust_version: Option<String>,
     dependencies: Vec<Dependency>,
@@ -143,11 +143,11 @@ struct Package {
 #[derive(Debug, Deserialize)]
 struct Dependency {
     name: String,
-    /// `None`: an ordinary one.
+    /// `None`: an ordinary dependency.
     kind: Option<String>,
 }
 
-/// Checks licences, sources, bans and Rust versions of all that the workspace is built with.
+/// Checks the licences, sources, bans and Rust versions of all dependencies of the workspace.
 pub(crate) fn check_rules(workspace: &Workspace) -> Result<()> {
     let rules: Rules = toml::from_str(&workspace.read(RULES)?).context(RULES)?;
     let shell = workspace.shell()?;
@@ -187,17 +187,19 @@ fn offences(rules: &Rules, packages: &[Package]) -> Vec<String> {
     {
         let license = license.as_deref().unwrap_or("none");
         if !is_allowed(license, &rules.licenses.allow) {
-            offences.push(format!("{name}: its licence is {license}"));
+            offences.push(format!("{name}: its licence is not allowed: {license}"));
         }
         if source
             .as_ref()
             .is_some_and(|source| !source.starts_with("registry+"))
         {
-            offences.push(format!("{name}: it comes from no registry"));
+            offences.push(format!("{name}: it is not from a registry"));
         }
         let version = rust_version.as_deref().unwrap_or_default();
         if minor(version) > promised {
-            offences.push(format!("{name}: it needs Rust {version}, more than ours"));
+            offences.push(format!(
+                "{name}: it needs Rust {version}, newer than the workspace's"
+            ));
         }
         let ordinary = dependencies
             .iter()
@@ -206,7 +208,7 @@ fn offences(rules: &Rules, packages: &[Package]) -> Vec<String> {
             let mut bans = rules.bans.deny.iter();
             bans.any(|ban| ban.name == to.name && !ban.wrappers.contains(name))
         };
-        // What the crates of others stand on is theirs to say.
+        // The dependencies of other people's crates are not restricted.
         let banned = ordinary.filter(|_| source.is_none()).filter(banned);
         offences.extend(banned.map(|to| format!("{name}: it may not depend on {}", to.name)));
     }
@@ -232,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_of_several_licences_is_enough_and_all_of_a_sum_are_needed() {
+    fn any_licence_of_an_or_and_every_licence_of_an_and_is_needed() {
         let allowed = ["MIT", "Apache-2.0"].map(str::to_owned);
         for (license, expected) in [
             ("MIT", true),
@@ -279,10 +281,10 @@ mod tests {
         assert_eq!(alone("shim", None), [""; 0]);
         assert_eq!(theirs("registry+x", "1.88.0"), [""; 0]);
         assert_eq!(theirs("registry+x", "1.9"), [""; 0]);
-        assert_eq!(theirs("git+x", "1.88"), ["it: it comes from no registry"]);
+        assert_eq!(theirs("git+x", "1.88"), ["it: it is not from a registry"]);
         assert_eq!(
             theirs("registry+x", "1.89"),
-            ["it: it needs Rust 1.89, more than ours"]
+            ["it: it needs Rust 1.89, newer than the workspace's"]
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The same work on many items, several at a time.
+//! Concurrent work on several items.
 
 use std::panic::resume_unwind;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,12 +6,13 @@ use std::thread;
 
 use anyhow::Result;
 
-/// Does `work` on each item and returns the results in the items' order. After an error no further item is begun.
+/// Calls `work` for each item and returns the results in the items' order. After an error, no
+/// further item is started.
 ///
-/// Each of the `threads` has something of its own to work with, which `prepare` makes.
+/// Each of the `threads` has its own state, which `prepare` creates.
 ///
 /// # Panics
-/// As `prepare` or `work` does.
+/// If `prepare` or `work` does.
 pub(crate) fn map<T: Send, W, R: Send>(
     items: Vec<T>,
     threads: usize,
@@ -45,12 +46,12 @@ pub(crate) fn map<T: Send, W, R: Send>(
     Ok(results.into_iter().map(|(_, result)| result).collect())
 }
 
-/// The number of threads that can run at once.
+/// Returns the number of threads that can run at once.
 pub(crate) fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Nothing panics while it is held.
+/// Ignores poisoning, because no thread panics while it holds the lock.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -71,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_returned_and_nothing_is_begun_after_it() {
+    fn an_error_is_returned_and_no_later_item_starts() {
         let unprepared = |_| -> Result<()> { bail!("no copy") };
         let error = map(vec![1], 1, unprepared, |(), item| Ok(item)).expect_err("it fails");
         assert_eq!(error.to_string(), "no copy");
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn each_thread_works_with_its_own_and_there_are_no_more_than_asked_for() {
+    fn each_thread_has_its_own_state_and_their_number_is_limited() {
         let (all, made) = (Barrier::new(3), Mutex::new(Vec::new()));
         let prepare = |number| {
             lock(&made).push(number);
@@ -97,7 +98,7 @@ mod tests {
         };
         let work = |prepared: &Mutex<usize>, ()| {
             let alone = prepared.try_lock().expect("no other thread works with it");
-            all.wait(); // All three are at it.
+            all.wait(); // All three threads are working.
             Ok(*alone)
         };
         map(vec![(); 30], 3, prepare, work).expect("nothing fails");
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_in_working_goes_on_at_the_caller() {
+    fn a_panic_of_the_work_propagates_to_the_caller() {
         let work = |(): &(), ()| -> Result<()> { panic!("broken") };
         let caller = thread::spawn(move || map(vec![(); 3], 2, |_| Ok(()), work));
         assert!(caller.join().is_err());

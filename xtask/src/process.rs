@@ -1,4 +1,4 @@
-//! Processes with a limit, and the test binaries that cargo has built.
+//! Processes with a time limit, and the test binaries that cargo has built.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -10,19 +10,19 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use wait_timeout::ChildExt as _;
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// `None`: it was killed because it passed its limit.
+    /// `None`: it exceeded its limit and was killed.
     pub(crate) status: Option<ExitStatus>,
-    /// What it wrote on both of its streams, in order.
+    /// Its output on both streams, in order.
     pub(crate) output: String,
-    /// How long it ran.
+    /// Its duration.
     pub(crate) time: Duration,
 }
 
 impl Ended {
-    /// One that printed this and ended as the program does.
+    /// A process with this output and the exit status of the program.
     #[cfg(test)]
     pub(crate) fn of(program: &str, output: &str) -> Self {
         let status = Command::new(program).status();
@@ -33,19 +33,19 @@ impl Ended {
         }
     }
 
-    /// Whether it ended by itself and said that all is well.
+    /// Whether it ended by itself with success.
     pub(crate) fn success(&self) -> bool {
         self.status.is_some_and(|status| status.success())
     }
 }
 
-/// Runs `command` without input, both streams into the file `log`, for at most `limit`.
+/// Runs `command` without input for at most `limit`, with both streams written to the file `log`.
 pub(crate) fn run_logged(
     command: &mut Command,
     log: &Path,
     limit: Option<Duration>,
 ) -> Result<Ended> {
-    fs::create_dir_all(log.parent().context("a log lies in a folder")?)?;
+    fs::create_dir_all(log.parent().context("a log has a folder")?)?;
     let file = File::create(log)?;
     let begin = Instant::now();
     let mut child = command
@@ -72,13 +72,13 @@ pub(crate) fn run_logged(
 /// A test binary that cargo has built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TestBinary {
-    /// The folder of the crate it belongs to, which bears the crate's name.
+    /// The folder of its crate, which has the crate's name.
     pub(crate) package: String,
-    /// Where it lies.
+    /// The path of the binary.
     pub(crate) path: PathBuf,
 }
 
-/// Runs a `cargo test --no-run` command and names the binaries it leaves behind.
+/// Runs a `cargo test --no-run` command and returns the binaries.
 pub(crate) fn build_tests(command: &mut Command) -> Result<Vec<TestBinary>> {
     let output = command
         .arg("--message-format=json-render-diagnostics")
@@ -90,10 +90,10 @@ pub(crate) fn build_tests(command: &mut Command) -> Result<Vec<TestBinary>> {
     Ok(test_binaries(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// A `#[test]`.
+/// A test function.
 #[derive(Debug, Clone)]
 pub(crate) struct Test {
-    /// Its crate and where its code lies.
+    /// The binary that contains it.
     pub(crate) binary: TestBinary,
     /// Its path within the binary.
     pub(crate) test: String,
@@ -105,7 +105,7 @@ impl fmt::Display for Test {
     }
 }
 
-/// The tests in these binaries.
+/// Lists the tests in these binaries.
 pub(crate) fn list_tests(binaries: Vec<TestBinary>) -> Result<Vec<Test>> {
     let mut tests = Vec::new();
     for binary in binaries {
@@ -128,21 +128,21 @@ pub(crate) fn list_tests(binaries: Vec<TestBinary>) -> Result<Vec<Test>> {
 }
 
 impl Test {
-    /// A process that runs this test alone.
+    /// A command that runs only this test.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.binary.path);
         command.args(["--exact", &self.test, "--nocapture", "--test-threads=1"]);
         command
     }
 
-    /// Where its output goes.
+    /// The file for its output.
     pub(crate) fn log(&self, logs: &Path) -> PathBuf {
         logs.join(format!("{self}.log").replace("::", "."))
     }
 }
 
-/// The test binaries named in cargo's messages, one JSON object per line. The programs that they run
-/// are named there too.
+/// The test binaries in cargo's messages, one JSON object per line. The messages also contain the
+/// programs that the tests run.
 pub(crate) fn test_binaries(messages: &str) -> Vec<TestBinary> {
     let messages = messages
         .lines()
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_messages_with_an_executable_of_tests_name_a_test_binary() {
+    fn only_messages_with_a_test_executable_are_test_binaries() {
         let message = |name: &str, executable: &str, test: bool| {
             format!(
                 r#"{{"manifest_path":"/w/{name}/Cargo.toml","executable":{executable},"profile":{{"test":{test}}}}}"#

@@ -1,6 +1,6 @@
-//! `cargo xtask sanitize`: the tests while a tool watches each access.
+//! `cargo xtask sanitize`: runs the tests under a tool that observes each memory access.
 //!
-//! What a test leaks by itself is listed in `xtask/lsan.supp`, each with its reason.
+//! `xtask/lsan.supp` lists the leaks that tests cause themselves, with reasons.
 
 use std::process::Command;
 
@@ -23,9 +23,9 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Sanitize) -> Result<()> 
         .flat_map(|name| ["-p", package(name)])
         .collect();
     let shell = workspace.shell()?;
-    // A report names lines.
+    // Reports contain line numbers.
     let _lines = shell.push_env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only");
-    // The tests' watchdogs wait for as many times as long.
+    // Multiplies the limits of the watchdogs.
     let _slowdown = shell.push_env("TESTKIT_SLOWDOWN", "20");
     let tools = flags
         .tool
@@ -46,8 +46,8 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Sanitize) -> Result<()> 
 fn asan(workspace: &Workspace, shell: &Shell, packages: &[&str]) -> Result<()> {
     let _stable = shell.push_env("RUSTC_BOOTSTRAP", "1");
     let _flags = shell.push_env("RUSTFLAGS", "-Zsanitizer=address");
-    // Tests ask for memory that no machine has, to see it refused.
-    // A stack that overflows ends the process by a signal, as it does without.
+    // Some tests request more memory than any machine has, to see it refused. A stack overflow ends
+    // the process by a signal, as it does without the sanitizer.
     let _options = shell.push_env("ASAN_OPTIONS", "allocator_may_return_null=1:handle_segv=0");
     let suppressions = workspace.root.join("xtask/lsan.supp");
     let suppressions = format!(
@@ -59,8 +59,8 @@ fn asan(workspace: &Workspace, shell: &Shell, packages: &[&str]) -> Result<()> {
     test::sanitized(shell, packages, &[], &[]).context("AddressSanitizer")
 }
 
-/// What cannot run under the sanitizer: it has a thread of its own, which one test counts; and it puts signals off while their
-/// thread is in a system call, in which the tests of signals block.
+/// Tests that fail under the sanitizer: it has a thread of its own, which one test would count, and
+/// it delays signals during system calls, in which the tests of signals block.
 const SKIPPED: [&str; 4] = [
     "--skip",
     "the_first_task_starts_the_first_thread",
@@ -68,7 +68,8 @@ const SKIPPED: [&str; 4] = [
     "signals::",
 ];
 
-/// With a standard library that is instrumented too: otherwise each of its locks and condition variables is a false report.
+/// Uses an instrumented standard library. Otherwise each of its locks and condition variables would
+/// be a false report.
 fn tsan(workspace: &Workspace, shell: &Shell, packages: &[&str], install: bool) -> Result<()> {
     let folder = workspace.target.join("tsan-toolchain");
     let rustc = folder.join("rustc");
@@ -83,8 +84,8 @@ fn tsan(workspace: &Workspace, shell: &Shell, packages: &[&str], install: bool) 
     let _compiler = shell.push_env("RUSTC", rustc);
     let _stable = shell.push_env("RUSTC_BOOTSTRAP", "1");
     let _flags = shell.push_env("RUSTFLAGS", "-Zsanitizer=thread");
-    // Tests ask for memory that no machine has, to see it refused. A program that exits at an error
-    // joins no threads, which is no race. Forked children start threads, as their tests do.
+    // Some tests request more memory than any machine has, to see it refused. A program that exits
+    // on an error joins no threads, which is no race. Forked children of tests start threads.
     let options = "allocator_may_return_null=1:report_thread_leaks=0:die_after_fork=0";
     let _options = shell.push_env("TSAN_OPTIONS", options);
     let _target = shell.push_env("CARGO_TARGET_DIR", workspace.target.join("tsan"));
@@ -109,7 +110,7 @@ fn memcheck(workspace: &Workspace, shell: &Shell, packages: &[&str], install: bo
     ensure!(!binaries.is_empty(), "nothing to run");
     for binary in binaries {
         let path = binary.path;
-        // Tests may look for files of their crate, as they may under `cargo test`.
+        // The working directory of `cargo test`, because tests may read files of their crate.
         let _folder = shell.push_dir(workspace.folder(&binary.package));
         cmd!(
             shell,

@@ -1,8 +1,9 @@
-//! `cargo xtask shuttle`: random schedules of the public interface, more threads than loom can take.
+//! `cargo xtask shuttle`: random schedules of the public interface, with more threads than loom can
+//! explore.
 //!
-//! A scenario is a `#[testkit::scenario]` in `tests/shuttle.rs` (or `tests/shuttle/main.rs`) of a crate. Each
-//! runs in a process of its own, in schedules that its seeds decide, and prints
-//! `schedules NAME: explored N (seeds from S)`. One that fails prints its seed: `--seed` repeats it.
+//! A scenario is a `#[testkit::scenario]` in `tests/shuttle.rs` (or `tests/shuttle/main.rs`) of a
+//! crate. Each runs in its own process, in schedules determined by its seeds, and prints `schedules
+//! NAME: explored N (seeds from S)`. A failing scenario prints its seed, and `--seed` repeats it.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -16,17 +17,17 @@ use crate::parallel;
 use crate::process::{self, Ended, Test};
 use crate::workspace::{Workspace, package};
 
-/// Puts shuttle in loom's place.
+/// The cfgs under which `sync-shim` uses shuttle instead of loom.
 const CFG: &str = "--cfg anthill_loom --cfg anthill_shuttle";
-/// The feature that brings shuttle.
+/// The feature that enables shuttle.
 const RUNTIME: &str = "--features=sync-shim/shuttle";
-/// Schedules of each scenario in ci: some seconds for all.
+/// Schedules per scenario in ci, some seconds for all.
 const IN_CI: u64 = 2_000;
 const ON_DEMAND: u64 = 20_000;
 /// For a scenario in ci, which takes a second or two.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// As many schedules as a gate has time for.
+/// Explores as many schedules as ci has time for.
 pub(crate) fn in_ci(workspace: &Workspace) -> Result<()> {
     let flags = flags::Shuttle {
         iters: Some(IN_CI),
@@ -36,7 +37,7 @@ pub(crate) fn in_ci(workspace: &Workspace) -> Result<()> {
     run(workspace, &flags, Some(LIMIT))
 }
 
-/// Explores what is asked for.
+/// Explores the schedules that the flags request.
 pub(crate) fn run(
     workspace: &Workspace,
     flags: &flags::Shuttle,
@@ -57,7 +58,7 @@ pub(crate) fn run(
         command
             .env("ANTHILL_SHUTTLE_SCHEDULES", schedules.to_string())
             .env("ANTHILL_SHUTTLE_SEED", seed.to_string())
-            // It would take the place of all our seeds.
+            // It would replace our seeds.
             .env_remove("SHUTTLE_RANDOM_SEED");
         let ended = process::run_logged(&mut command, &test.log(&logs), limit)?;
         let explored = explored(&ended);
@@ -78,11 +79,11 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Lints what only stands under the two cfgs.
+/// Lints the code under the two cfgs.
 pub(crate) fn lint(workspace: &Workspace) -> Result<()> {
     let mut command = cargo(workspace, "clippy")?;
     let status = command.args(["--", "-D", "warnings"]).status()?;
-    ensure!(status.success(), "clippy complains about the scenarios");
+    ensure!(status.success(), "clippy reports errors in the scenarios");
     Ok(())
 }
 
@@ -103,7 +104,7 @@ fn target(workspace: &Workspace) -> PathBuf {
     workspace.target.join("shuttle")
 }
 
-/// How many schedules a scenario explored; `None` if it failed.
+/// The number of schedules that a scenario has explored; `None` if it failed.
 fn explored(ended: &Ended) -> Option<u64> {
     let counts = ended.output.lines().filter_map(|line| {
         let (_name, rest) = line.strip_prefix("schedules ")?.split_once(": explored ")?;
@@ -127,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scenario_counts_only_if_it_passed_and_said_what_it_explored() {
+    fn a_scenario_counts_only_if_it_passed_and_printed_its_schedules() {
         let line = "\nschedules a b: explored 50 (seeds from 7)\ntest x ... ok\n";
         assert_eq!(explored(&Ended::of("true", line)), Some(50));
         assert_eq!(explored(&Ended::of("false", line)), None);

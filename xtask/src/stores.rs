@@ -1,14 +1,14 @@
-//! `cargo xtask stores up|down`: the servers that the stores of `durable-queue` are tested against.
+//! `cargo xtask stores up|down`: the servers for the tests of `durable-queue`'s stores.
 //!
-//! Not for: anything that is to last. `down` deletes all that they hold; machines with docker have
-//! `crates/durable-queue-tests/compose.yaml` as well.
+//! Not for permanent data: `down` deletes all data of the servers. On machines with docker,
+//! `crates/durable-queue-tests/compose.yaml` can be used instead.
 //!
-//! # What always holds
-//! 1. A server lies below `target/stores`, listens on this machine alone, on a port that was free,
-//!    and wants a password: so that logging in is tested too.
-//! 2. It is durable: a commit that it answered for has been synced.
-//! 3. `target/stores/env` says where the servers are, as lines for a shell, and is there only while
-//!    they are up.
+//! # Invariants
+//! 1. A server is below `target/stores`, listens only on this machine, on a port that was free,
+//!    and requires a password, so that logging in is tested too.
+//! 2. It is durable: every confirmed commit has been synced.
+//! 3. `target/stores/env` contains the addresses of the servers, as lines for a shell, and exists
+//!    only while they are running.
 
 use std::collections::hash_map::RandomState;
 use std::env;
@@ -27,16 +27,16 @@ use crate::flags;
 use crate::test::{LEFT_OUT, WHOLE};
 use crate::workspace::{MissingTool, Workspace, succeeds};
 
-/// A server that does not listen by then does not start.
+/// A server that does not listen by then has failed to start.
 const LIMIT: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// A server, and all that is particular to it.
+/// A kind of server.
 struct Server {
     name: &'static str,
-    /// Names its address, for the tests.
+    /// The environment variable with its address, for the tests.
     variable: &'static str,
-    /// What starts it: the first of its names that is installed.
+    /// Names of its program, of which the first installed one is used.
     programs: &'static [&'static str],
     /// The Debian package that contains it.
     package: &'static str,
@@ -63,17 +63,17 @@ const SERVERS: [Server; 2] = [
     },
 ];
 
-/// Where a server lies, and how it is started.
+/// The folder of a server and its programs.
 struct Place<'a> {
     shell: &'a Shell,
     folder: PathBuf,
-    /// The folder of its programs, and which of them was found.
+    /// The folder of its programs, and the name that was found.
     programs: PathBuf,
     program: &'static str,
 }
 
 impl<'a> Place<'a> {
-    /// If the server is installed.
+    /// Returns `None` if the server is not installed.
     fn of(workspace: &Workspace, shell: &'a Shell, server: &Server) -> Option<Self> {
         let (programs, program) = find(server.programs)?;
         Some(Self {
@@ -89,11 +89,14 @@ impl<'a> Place<'a> {
 pub(crate) fn run(workspace: &Workspace, flags: &flags::Stores) -> Result<()> {
     let only = flags.only.as_deref();
     let is_known = only.is_none_or(|only| SERVERS.iter().any(|server| server.name == only));
-    ensure!(is_known, "the servers are postgres and redis");
+    ensure!(
+        is_known,
+        "unknown server; the servers are postgres and redis"
+    );
     if flags.what == "down" {
         return down(workspace, only);
     }
-    ensure!(flags.what == "up", "servers go up or down");
+    ensure!(flags.what == "up", "expected `up` or `down`");
     let urls = up(workspace, only)?;
     if urls.is_empty() {
         let remedy = "no server is installed: apt-get install postgresql redis-server";
@@ -101,12 +104,16 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Stores) -> Result<()> {
     }
     print!("{}", lines(&urls));
     let file = env_file(workspace);
-    println!("stores: {} up, as {} says", urls.len(), file.display());
+    println!(
+        "stores: {} up; their addresses are in {}",
+        urls.len(),
+        file.display()
+    );
     Ok(())
 }
 
-/// Starts the servers that are installed and not up. Answers with their variables and addresses,
-/// and says which are left out.
+/// Starts the installed servers that are not running. Returns their variables and addresses, and
+/// reports missing servers.
 pub(crate) fn up(workspace: &Workspace, only: Option<&str>) -> Result<Vec<(&'static str, String)>> {
     let shell = workspace.shell()?;
     let known = read_env(workspace);
@@ -130,14 +137,14 @@ pub(crate) fn up(workspace: &Workspace, only: Option<&str>) -> Result<Vec<(&'sta
             let url = (server.start)(&place)
                 .with_context(|| format!("{} does not start", server.name))?;
             urls.push((server.variable, url));
-            // At once: if the next one does not start, `down` finds this one.
+            // Written at once, so that `down` finds this server if the next one does not start.
             write_env(workspace, &urls)?;
         }
     }
     Ok(urls)
 }
 
-/// Stops the servers and deletes what they hold.
+/// Stops the servers and deletes their data.
 pub(crate) fn down(workspace: &Workspace, only: Option<&str>) -> Result<()> {
     let shell = workspace.shell()?;
     let mut left = Vec::new();
@@ -151,7 +158,7 @@ pub(crate) fn down(workspace: &Workspace, only: Option<&str>) -> Result<()> {
             continue;
         }
         let place = Place::of(workspace, &shell, server)
-            .with_context(|| format!("{} is gone", server.name))?;
+            .with_context(|| format!("{} is not installed any more", server.name))?;
         (server.stop)(&place)?;
         shell.remove_path(&place.folder)?;
         println!("stores: {} is down", server.name);
@@ -159,7 +166,7 @@ pub(crate) fn down(workspace: &Workspace, only: Option<&str>) -> Result<()> {
     write_env(workspace, &left)
 }
 
-/// The suites of the stores against real servers. In a run of CI it fails if a test was left out.
+/// Runs the suites of the stores against real servers. In CI, fails if a test was left out.
 pub(crate) fn in_ci(workspace: &Workspace) -> Result<()> {
     let file = left_out_file(workspace);
     fs::create_dir_all(&workspace.target)?;
@@ -181,12 +188,12 @@ fn check_left_out(is_ci: bool, left_out: &str) -> Result<()> {
     let parts = parts.join(", ");
     ensure!(
         !is_ci || parts.is_empty(),
-        "a run of CI leaves nothing out, and this was: {parts}"
+        "CI must not leave tests out, but did: {parts}"
     );
     Ok(())
 }
 
-/// The tests that the last [`in_ci`] has left out, one line each time.
+/// The tests that the last [`in_ci`] has left out, one per line.
 pub(crate) fn left_out(workspace: &Workspace) -> Result<String> {
     Ok(fs::read_to_string(left_out_file(workspace))?)
 }
@@ -195,8 +202,8 @@ fn left_out_file(workspace: &Workspace) -> PathBuf {
     workspace.target.join("stores-left-out.txt")
 }
 
-/// Runs `work` with a shell in which tests find the servers, and with the servers' variables. Stops the servers
-/// afterwards, unless they were up before.
+/// Runs `work` with a shell in which tests find the servers, and with the servers' variables. Stops
+/// the servers afterwards, unless they were running before.
 pub(crate) fn with_servers<T>(
     workspace: &Workspace,
     work: impl FnOnce(&Shell, &[(&'static str, String)]) -> Result<T>,
@@ -212,14 +219,14 @@ pub(crate) fn with_servers<T>(
         down(workspace, None)?;
     }
     println!(
-        "stores: {} of {} servers were there",
+        "stores: {} of {} servers were available",
         urls.len(),
         SERVERS.len()
     );
     done
 }
 
-/// All at once; then, alone, what kills a server.
+/// All suites at once, then, alone, the tests that kill a server.
 fn suites(workspace: &Workspace, shell: &Shell) -> Result<()> {
     let tests = [
         "--test", "stores", "--test", "cli", "--test", "orders", "--test", "memory",
@@ -237,10 +244,11 @@ fn suites(workspace: &Workspace, shell: &Shell) -> Result<()> {
     Ok(())
 }
 
-/// Names the command that kills `PostgreSQL` and starts it again. A test kills a Redis of its own.
+/// The environment variable with the command that kills and restarts `PostgreSQL`. A test kills its
+/// own Redis server.
 pub(crate) const RESTART: &str = "DURABLE_POSTGRES_RESTART";
 
-/// That command, if the server is there.
+/// The command, if the server is running.
 pub(crate) fn restart_of_postgres(workspace: &Workspace, shell: &Shell) -> Result<Option<String>> {
     let place = Place::of(workspace, shell, &SERVERS[0]);
     let place = place.filter(|place| place.folder.exists());
@@ -269,7 +277,7 @@ fn write_env(workspace: &Workspace, urls: &[(&str, String)]) -> Result<()> {
             _ => Ok(()),
         };
     }
-    fs::create_dir_all(file.parent().context("it lies in a folder")?)?;
+    fs::create_dir_all(file.parent().context("it has a folder")?)?;
     Ok(fs::write(file, lines(urls))?)
 }
 
@@ -280,12 +288,12 @@ fn lines(urls: &[(&str, String)]) -> String {
     lines.collect()
 }
 
-/// Debian's packages put most programs of `PostgreSQL` there, in `VERSION/bin`.
+/// The folder of Debian's packages for most programs of `PostgreSQL`, in `VERSION/bin`.
 const DEBIAN_POSTGRES: &str = "/usr/lib/postgresql";
-/// Debian's packages put servers there. It is in root's path only.
+/// The folder of Debian's packages for servers. It is only in root's path.
 const SBIN: &str = "/usr/sbin";
 
-/// The first of these programs that is installed, and its folder.
+/// Returns the first of these programs that is installed, and its folder.
 pub(crate) fn find(programs: &[&'static str]) -> Option<(PathBuf, &'static str)> {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = env::split_paths(&path).collect();
@@ -294,7 +302,7 @@ pub(crate) fn find(programs: &[&'static str]) -> Option<(PathBuf, &'static str)>
     find_in(&folders, programs)
 }
 
-/// The folders of the programs of `PostgreSQL`, that of the newest version first.
+/// The folders of the programs of `PostgreSQL`, newest version first.
 fn debian_postgres(folder: &Path) -> Vec<PathBuf> {
     let versions = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut versions: Vec<PathBuf> = versions.map(|version| version.path()).collect();
@@ -316,7 +324,7 @@ fn find_in(folders: &[PathBuf], programs: &[&'static str]) -> Option<(PathBuf, &
     })
 }
 
-/// Whether anything listens there.
+/// Whether a server accepts connections at this address.
 fn answers(url: &str) -> bool {
     let address = url
         .split_once('@')
@@ -328,12 +336,13 @@ fn free_port() -> Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-/// Random, and nothing that an address would have to escape.
+/// A random password without characters that need escaping in an address.
 fn password() -> String {
     format!("{:016x}", RandomState::new().hash_one(std::process::id()))
 }
 
-/// `PostgreSQL` refuses to run as root: then it runs as a user without rights, who gets the folder.
+/// `PostgreSQL` refuses to run as root. Then it runs as an unprivileged user, who becomes the owner
+/// of the folder.
 fn without_rights(place: &Place<'_>) -> Result<(&'static str, Vec<&'static str>)> {
     let Place { shell, folder, .. } = place;
     if cmd!(shell, "id -u").quiet().read()? != "0" {
@@ -341,7 +350,7 @@ fn without_rights(place: &Place<'_>) -> Result<(&'static str, Vec<&'static str>)
     }
     let mut users = ["postgres", "nobody"].into_iter();
     let user = users.find(|user| succeeds("id", &[user]));
-    let user = user.context("root has no user to drop its rights to")?;
+    let user = user.context("there is no user with fewer rights than root")?;
     cmd!(shell, "chown {user} {folder}").quiet().run()?;
     Ok(("runuser", vec!["-u", user, "--"]))
 }
@@ -356,7 +365,7 @@ fn start_postgres(place: &Place<'_>) -> Result<String> {
     let (run, as_user) = &without_rights(place)?;
     let (port, password) = (free_port()?, password());
     let [data, secret, log] = ["data", "password", "log"].map(|name| folder.join(name));
-    // The name of a socket has 107 bytes at most; that of the folder may be longer.
+    // The path of a socket is limited to 107 bytes, and that of the folder may be longer.
     let sockets = if folder.as_os_str().len() < 80 {
         folder.clone()
     } else {
@@ -394,7 +403,8 @@ fn start_postgres(place: &Place<'_>) -> Result<String> {
     ))
 }
 
-/// A setting that has the server count statements, if it can: `bench --stores` reads them.
+/// The setting by which the server counts statements, if it supports that: `bench --stores` reads
+/// them.
 fn counting(programs: &Path) -> &'static str {
     let program = fs::canonicalize(programs.join("postgres")).unwrap_or_default();
     let library = program.ancestors().nth(2);
@@ -423,7 +433,7 @@ fn stop_postgres(place: &Place<'_>) -> Result<()> {
     .run()?)
 }
 
-/// For a shell: the server dies without a chance to write anything down, and starts again.
+/// A shell command by which the server crashes without writing anything, and starts again.
 fn crash_postgres(place: &Place<'_>) -> Result<String> {
     let Place {
         folder, programs, ..
@@ -455,7 +465,7 @@ fn start_redis(place: &Place<'_>) -> Result<String> {
         .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
         .args(["--requirepass", &password, "--save", ""])
         .args(["--appendonly", "yes", "--appendfsync", "always"])
-        // Its log only grows: `bench --stores` reads its length.
+        // The log must not shrink, because `bench --stores` reads its length.
         .args(["--auto-aof-rewrite-percentage", "0"])
         .arg("--dir")
         .arg(folder);
@@ -489,14 +499,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_postgresql_is_found_where_debian_puts_it() {
+    fn the_newest_postgresql_is_found_in_debians_folder() {
         let debian = env::temp_dir().join(format!("xtask-stores-{}", std::process::id()));
         for version in ["9.6", "14", "17"] {
             let bin = debian.join(version).join("bin");
             fs::create_dir_all(&bin).expect("a folder");
             fs::write(bin.join("pg_ctl"), "").expect("a file");
         }
-        // The newest has a client only.
+        // The newest version has only a client.
         fs::create_dir_all(debian.join("18/bin")).expect("a folder");
         let found = find_in(&debian_postgres(&debian), &["pg_ctl"]);
         fs::remove_dir_all(&debian).expect("it is there");
@@ -509,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_ci_that_has_left_a_test_out_fails_and_names_it() {
+    fn ci_fails_and_names_a_test_that_was_left_out() {
         assert!(check_left_out(true, "").is_ok());
         let left_out = "tests with TLS (there is no openssl)\n";
         assert!(check_left_out(false, left_out).is_ok());

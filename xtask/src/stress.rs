@@ -1,7 +1,7 @@
-//! `cargo xtask stress`: what only shows when the machine is busy.
+//! `cargo xtask stress`: finds errors that occur only on a busy machine.
 //!
-//! A round is: the tests while every core also spins for nothing, the same pinned to one core,
-//! and the long random programs of `pool-core` with a seed of their own.
+//! A round consists of the tests while a thread spins on every core, the same tests pinned to one
+//! core, and the long random programs of `pool-core` with a new seed.
 
 use std::env;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -17,15 +17,15 @@ use crate::test;
 use crate::workspace::Workspace;
 
 const ROUNDS: u64 = 10;
-/// How many random programs `pool-core`'s stress runs.
+/// The number of random programs of `pool-core`'s stress test.
 const PROGRAMS_VARIABLE: &str = "ANTHILL_STRESS_ROUNDS";
-/// Random programs per round, unless the variable says otherwise.
+/// Random programs per round, unless the variable is set.
 const PROGRAMS: &str = "2000";
-/// The same beside the spinning threads. A program's threads yield to one another, and each yield
-/// then costs a spinning thread's time slice: nearly two seconds a program.
+/// The same next to the spinning threads. The threads of a program yield to one another, and each
+/// yield costs a time slice of a spinning thread: nearly two seconds per program.
 const PROGRAMS_UNDER_LOAD: &str = "5";
 
-/// Runs rounds until they are done, the time is up, or something fails.
+/// Runs rounds until they are done, the time is up, or a test fails.
 pub(crate) fn run(workspace: &Workspace, flags: &flags::Stress) -> Result<()> {
     ensure!(
         flags.rounds.is_none() || flags.minutes.is_none(),
@@ -73,7 +73,7 @@ fn round(shell: &Shell, seed: u64) -> Result<()> {
     Ok(())
 }
 
-/// The caller's, so that a failure can be repeated, or one from the clock.
+/// The seed from the environment, to repeat a failure, or one from the clock.
 fn first_seed() -> Result<u64> {
     match env::var("ANTHILL_STRESS_SEED") {
         Ok(seed) => seed.parse().context("ANTHILL_STRESS_SEED is a number"),
@@ -87,7 +87,7 @@ fn under_load<T>(body: impl FnOnce() -> T) -> T {
     thread::scope(|scope| {
         for _ in 0..parallel::cores() {
             scope.spawn(|| {
-                // A flag alone: nothing else is read because of it.
+                // `Relaxed`: only a flag.
                 while !over.load(Relaxed) {
                     std::hint::spin_loop();
                 }

@@ -1,4 +1,4 @@
-//! `cargo xtask syscalls`: a busy pool asks nothing of the kernel per task.
+//! `cargo xtask syscalls`: checks that a busy pool makes no system call per task.
 
 use std::fs;
 
@@ -7,10 +7,10 @@ use xshell::cmd;
 
 use crate::workspace::{Workspace, require};
 
-/// Calls per task that start, growth and end of the program may cost, spread over its tasks.
+/// Calls per task that the start, growth and end of the program may cause, spread over its tasks.
 const LIMIT: f64 = 0.01;
 
-/// Runs the example `busy_pool` of `pool-core` under strace and counts.
+/// Counts the calls of the example `busy_pool` of `pool-core` under strace.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     require("strace", &["-V"], "apt-get install strace")?;
     let shell = workspace.shell()?;
@@ -28,7 +28,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let calls = calls(&counts).context("strace's table has changed")?;
     let ratio = calls / tasks;
     let summary = format!("syscalls: {calls} calls for {tasks} tasks, {ratio:.5} per task");
-    ensure!(ratio <= LIMIT, "{summary}; at most {LIMIT} is right");
+    ensure!(ratio <= LIMIT, "{summary}; the limit is {LIMIT}");
     println!("{summary}");
     Ok(())
 }
@@ -39,8 +39,8 @@ fn tasks(output: &str) -> Option<f64> {
         .find_map(|line| line.strip_prefix("tasks ")?.trim().parse().ok())
 }
 
-/// All calls, of every kind. The columns are: share, seconds, microseconds per call, calls,
-/// errors (blank if none), name.
+/// The total number of calls. The columns are: share, seconds, microseconds per call, calls, errors
+/// (blank if none), name.
 fn calls(table: &str) -> Option<f64> {
     let total = table
         .lines()
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_are_the_total_with_and_without_errors() {
+    fn the_total_includes_calls_with_and_without_errors() {
         let table = "% time     seconds  usecs/call     calls    errors syscall\n\
                      90.00    0.000900           9       100         7 futex\n\
                      100.00    0.001000           6       150         7 total\n";

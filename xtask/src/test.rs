@@ -1,4 +1,5 @@
-//! `cargo xtask test`: the tests and doc tests of the pools and queues in memory; with `--all` those of all packages.
+//! `cargo xtask test`: runs the tests and doc tests of the pools and queues in memory; with
+//! `--all`, of all packages.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -11,15 +12,17 @@ use xshell::{Shell, cmd};
 use crate::process;
 use crate::workspace::{Workspace, package, require};
 
-/// The sanitizers' runtimes exist for this one.
+/// The platform for which the sanitizers' runtimes exist.
 pub(crate) const TRIPLE: &str = "x86_64-unknown-linux-gnu";
-/// Names the file in which tests write down what they leave out (`testkit::left_out`).
+/// The environment variable with the file in which tests record what they leave out
+/// (`testkit::left_out`).
 pub(crate) const LEFT_OUT: &str = "TESTKIT_LEFT_OUT";
 const INCREMENTAL: &str = "CARGO_INCREMENTAL";
-/// Begins the names of crates that need a C compiler, and whose clients take most of the time to compile.
+/// The prefix of crates that need a C compiler, and whose clients take most of the time to compile.
 const HEAVY: &str = "durable-queue";
-/// What `--all` builds, also where one package's tests or examples are run: alone it would have its dependencies with
-/// other features, and these be built again. For the same reason without this program, which cargo has built already.
+/// The packages that `--all` builds. Also used to run the tests or examples of one package, because
+/// alone its dependencies would be built again with other features. Excludes xtask, which cargo has
+/// built already.
 pub(crate) const WHOLE: [&str; 4] = ["--workspace", "--exclude", "xtask", "--all-features"];
 const XTASK: [&str; 2] = ["--package", "xtask"];
 
@@ -34,7 +37,8 @@ pub(crate) fn run(workspace: &Workspace, all: bool, one_core: bool) -> Result<()
     fs::create_dir_all(&workspace.target)?;
     fs::write(&left_out, "")?;
     let _left_out = shell.push_env(LEFT_OUT, &left_out);
-    // What is built once gains nothing by being built incrementally: it takes longer, and twice the disk.
+    // A single build gains nothing from incremental compilation, which takes longer and twice the
+    // disk space.
     let incremental = env::var(INCREMENTAL).unwrap_or_else(|_| "0".to_owned());
     let _incremental = shell.push_env(INCREMENTAL, incremental);
 
@@ -69,7 +73,7 @@ pub(crate) fn run(workspace: &Workspace, all: bool, one_core: bool) -> Result<()
     let summary = if all {
         summary(&fs::read_to_string(&left_out)?, INCLUDE)
     } else {
-        "`--all` adds durable queues and the example programs; CONTRIBUTING.md lists the long proofs".to_owned()
+        "`--all` adds durable queues and the example programs; CONTRIBUTING.md lists the long checks".to_owned()
     };
     println!("test: all passed{place}, {seconds} s; {summary}");
     Ok(())
@@ -78,7 +82,7 @@ pub(crate) fn run(workspace: &Workspace, all: bool, one_core: bool) -> Result<()
 /// How to run the tests that need a server.
 const INCLUDE: &str = "`cargo xtask ci --only stores` starts the servers that are installed, and runs the tests on them";
 
-/// Names the tests that were left out, and how to `include` them.
+/// Returns the tests that were left out, and how to `include` them.
 pub(crate) fn summary(left_out: &str, include: &str) -> String {
     let parts: BTreeSet<&str> = left_out.lines().collect();
     if parts.is_empty() {
@@ -114,7 +118,8 @@ impl Step {
     }
 
     fn run(&self, shell: &Shell, packages: &[&str], one_core: bool) -> Result<()> {
-        // Compiling takes minutes, so it shows its progress; on one core it would only cost time.
+        // Compiling takes minutes, so it shows its progress. It is not pinned to one core, which
+        // would only take longer.
         let cargo: &[&str] = match (self.is(&COMPILE), one_core) {
             (true, _) => &["cargo", "test"],
             (false, true) => &["taskset", "-c", "0", "cargo", "test", "--quiet"],
@@ -125,7 +130,8 @@ impl Step {
     }
 }
 
-/// Runs the test binaries of the crates in memory on the first core, as `--all` has built them: wake-ups are theirs.
+/// Runs the test binaries of the crates in memory, as `--all` has built them, on the first core.
+/// Their wake-ups depend on it.
 pub(crate) fn one_core_in_ci(workspace: &Workspace) -> Result<()> {
     require_pinning()?;
     let shell = workspace.shell()?;
@@ -134,7 +140,7 @@ pub(crate) fn one_core_in_ci(workspace: &Workspace) -> Result<()> {
     let crates = workspace.crates()?;
     for binary in binaries {
         if crates.contains(&binary.package) && !binary.package.starts_with(HEAVY) {
-            // Tests may look for files of their crate, as they may under `cargo test`.
+            // The working directory of `cargo test`, because tests may read files of their crate.
             let _folder = shell.push_dir(workspace.folder(&binary.package));
             let path = binary.path;
             cmd!(shell, "taskset -c 0 {path} --quiet").run()?;
@@ -148,7 +154,7 @@ pub(crate) fn build(shell: &Shell) -> Result<()> {
     COMPILE.run(shell, &WHOLE, false)
 }
 
-/// Runs all tests once. On one core without the doc tests: they have no threads that more cores would part.
+/// Runs all tests once. On one core without the doc tests, whose results do not depend on it.
 pub(crate) fn pass(shell: &Shell, one_core: bool) -> Result<()> {
     TESTS.run(shell, &WHOLE, one_core)?;
     if !one_core {
@@ -157,8 +163,8 @@ pub(crate) fn pass(shell: &Shell, one_core: bool) -> Result<()> {
     Ok(())
 }
 
-/// Runs the tests of these packages with a sanitizer's flags, and first builds the examples, which some of them run. Not
-/// the doc tests, which rustdoc would link without the runtime.
+/// Builds the examples, which some tests run, and then runs the tests of these packages, with a
+/// sanitizer's flags. Without doc tests, which rustdoc would link without the runtime.
 pub(crate) fn sanitized(
     shell: &Shell,
     packages: &[&str],
@@ -175,7 +181,7 @@ pub(crate) fn sanitized(
     Ok(())
 }
 
-/// Fails unless a process can be pinned to a core.
+/// Fails unless processes can be pinned to a core.
 pub(crate) fn require_pinning() -> Result<()> {
     let remedy = "apt-get install util-linux";
     require("taskset", &["-c", "0", "true"], remedy)
@@ -186,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_part_that_was_left_out_is_named_once_with_the_command_that_runs_it() {
+    fn each_left_out_part_is_named_once_with_the_command_that_runs_it() {
         assert_eq!(summary("", INCLUDE), "nothing was left out");
         let left_out = "tests on B (b is not set)\ntests on A (a)\ntests on A (a)\n";
         let line = summary(left_out, INCLUDE);

@@ -1,8 +1,10 @@
-//! `cargo xtask versions`: processes of an older version of durable-queue and of this one share a store, as during a
-//! rolling upgrade, and after going back.
+//! `cargo xtask versions`: processes of an older version of durable-queue and of this one share a
+//! store, as during a rolling upgrade and after a rollback.
 //!
-//! The tree of the older version comes from git's history, and gets the program of this tree's
-//! `crates/durable-queue-tests/tests/crash`: one source, but for a file of imports, built with each version of the crates. Nothing is fetched: if the history lacks the commit, nothing runs.
+//! The tree of the older version is taken from git's history, and gets the program of this tree's
+//! `crates/durable-queue-tests/tests/crash`: the same source except for a file of imports, built
+//! with each version of the crates. Nothing is downloaded. If the history lacks the commit, nothing
+//! runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,20 +22,21 @@ use crate::stores;
 use crate::test::WHOLE;
 use crate::workspace::{Workspace, package};
 
-/// The older version: its stores record the oldest version that may work on them (`durable_queue::internals::Version`), as version
-/// 8 of `PostgreSQL`'s tables, 6 of `SQLite`'s and 3 of Redis's keys.
+/// The older version. Its stores record the oldest version that may work on them
+/// (`durable_queue::internals::Version`): version 8 of `PostgreSQL`'s tables, 6 of `SQLite`'s and 3
+/// of Redis's keys.
 ///
-/// It stays until a store's `OLDEST` is raised. The commit that raises it then takes its place.
+/// It changes when a store's `OLDEST` is raised, to the commit that raises it.
 const OLD: &str = "7558de2036abd0165cd60231eade98080aa95170";
 const KILLS: u64 = 12;
 const SEED: u64 = 1;
-/// Only ends what hangs in spite of the programs' own limits, which say where.
+/// Ends only processes that hang in spite of the programs' own limits, which report the place.
 const LIMIT: Duration = Duration::from_secs(600);
-/// The sources of the program, which the older tree gets.
+/// The sources of the program, which are copied to the older tree.
 const PROGRAM: [&str; 3] = ["tests/crash", "src/address.rs", "src/databases.rs"];
 const FROM: &str = "crates/durable-queue-tests";
 const TO: &str = "crates/durable-queue";
-/// The file that differs there: the stores were features of one crate.
+/// The file that differs in the older tree, in which the stores were features of one crate.
 const IMPORTS: (&str, &str) = (
     "tests/crash/version.rs",
     r#"#[path = "../servers/address.rs"]
@@ -47,7 +50,7 @@ pub(crate) use {postgres, redis, rusqlite};
 );
 const STORES: [&str; 3] = ["sqlite", "postgres", "redis"];
 
-/// With the older version that is recorded, on all stores.
+/// With the recorded older version, on all stores.
 pub(crate) fn in_ci(workspace: &Workspace) -> Result<()> {
     let flags = flags::Versions {
         old: None,
@@ -58,17 +61,22 @@ pub(crate) fn in_ci(workspace: &Workspace) -> Result<()> {
     run(workspace, &flags)
 }
 
-/// On each store: the phases of a rolling upgrade without a kill, then kills of processes of both versions.
+/// On each store: the phases of a rolling upgrade without kills, then kills of processes of both
+/// versions.
 pub(crate) fn run(workspace: &Workspace, flags: &flags::Versions) -> Result<()> {
     let only = flags.on.as_deref();
     let wanted = |store: &&&str| only.is_none_or(|only| only == **store);
     let stores: Vec<&str> = STORES.iter().filter(wanted).copied().collect();
-    ensure!(!stores.is_empty(), "the stores are {}", STORES.join(", "));
+    ensure!(
+        !stores.is_empty(),
+        "unknown store; the stores are {}",
+        STORES.join(", ")
+    );
     let named = flags.old.as_deref().unwrap_or(OLD);
     let Some(commit) = resolve(workspace, named)? else {
         ensure!(flags.old.is_none(), "git's history has no commit {named}");
         println!(
-            "versions: left out, since git's history here (a shallow clone, an archive) has no commit {named}"
+            "versions: left out, because the local git history (a shallow clone or an archive) has no commit {named}"
         );
         return Ok(());
     };
@@ -85,7 +93,7 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Versions) -> Result<()> 
             let kills = cmd!(shell, "{new} {both...} {old} {kills...}").into();
             (*store, [("phases", phases), ("kills", kills)])
         });
-        // All stores at once: the programs mostly wait.
+        // All stores at once, because the programs mostly wait.
         parallel::map(
             runs.collect(),
             STORES.len(),
@@ -121,7 +129,7 @@ fn run_one(workspace: &Workspace, store: &str, name: &str, mut command: Command)
     Ok(())
 }
 
-/// The commit's full name, if it is in the history at hand.
+/// The commit's full name, if it is in the local history.
 fn resolve(workspace: &Workspace, commit: &str) -> Result<Option<String>> {
     let shell = workspace.shell()?;
     let commit = format!("{commit}^{{commit}}");
@@ -132,7 +140,7 @@ fn resolve(workspace: &Workspace, commit: &str) -> Result<Option<String>> {
     Ok(found.ok().filter(|commit| !commit.is_empty()))
 }
 
-/// The tree of that commit, with this tree's program in it.
+/// The tree of that commit with this tree's program.
 fn old_tree(workspace: &Workspace, commit: &str) -> Result<Workspace> {
     let folder = workspace.target.join("versions");
     let tree = folder.join(commit);
@@ -175,14 +183,15 @@ fn old_tree(workspace: &Workspace, commit: &str) -> Result<Workspace> {
     Ok(old)
 }
 
-/// The program of this tree. Dependencies are built once for all trees: with the features that the tests have.
+/// Builds the program of a tree. Dependencies are built once for all trees, with the features of
+/// the tests.
 fn build(workspace: &Workspace, tree: &Workspace) -> Result<PathBuf> {
     let shell = tree.shell()?;
     let mut command: Command = cmd!(shell, "cargo test {WHOLE...} --test crash --no-run").into();
     command.env("CARGO_TARGET_DIR", &workspace.target);
     if tree.root != workspace.root {
-        // Crates of two trees bear one name within the target directory, unless their profiles differ: each build would
-        // replace what the other one has built.
+        // Crates of two trees have the same name in the target directory unless their profiles
+        // differ, so each build would replace the other's.
         for folder in tree.crates()? {
             let setting = format!("profile.dev.package.{}.codegen-units=15", package(&folder));
             command.args(["--config", &setting]);
@@ -192,5 +201,5 @@ fn build(workspace: &Workspace, tree: &Workspace) -> Result<PathBuf> {
     let program = binaries
         .into_iter()
         .find(|it| it.package.starts_with("durable-queue"));
-    Ok(program.context("cargo has built no program")?.path)
+    Ok(program.context("cargo has not built the program")?.path)
 }

@@ -1,4 +1,4 @@
-//! Where things are: the tree, its crates, its files, and the tools on this machine.
+//! The tree, its crates and files, and the tools of this machine.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,20 +8,22 @@ use std::{env, fs};
 use anyhow::{Context, Result, ensure};
 use xshell::Shell;
 
-/// The tree that this program was started in.
+/// The tree in which this program was started.
 #[derive(Debug)]
 pub(crate) struct Workspace {
     /// The folder of the workspace's `Cargo.toml`.
     pub(crate) root: PathBuf,
-    /// Cargo's target directory for plain builds. Other flags get a folder below it.
+    /// Cargo's target directory for plain builds. Builds with other flags use a folder below it.
     pub(crate) target: PathBuf,
 }
 
 impl Workspace {
     /// Finds the tree through the variables that cargo sets.
     pub(crate) fn locate() -> Result<Self> {
-        let xtask = env::var("CARGO_MANIFEST_DIR").context("start me with `cargo xtask`")?;
-        let root = Path::new(&xtask).parent().context("xtask stands alone")?;
+        let xtask = env::var("CARGO_MANIFEST_DIR").context("run this program by `cargo xtask`")?;
+        let root = Path::new(&xtask)
+            .parent()
+            .context("xtask has a parent folder")?;
         let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
         Ok(Self {
             root: root.to_owned(),
@@ -29,15 +31,15 @@ impl Workspace {
         })
     }
 
-    /// A shell that stands in the root.
+    /// A shell in the root.
     pub(crate) fn shell(&self) -> Result<Shell> {
         let shell = Shell::new()?;
         shell.change_dir(&self.root);
         Ok(shell)
     }
 
-    /// The folders of the library crates, sorted. Their libraries bear these names, and but for
-    /// some their [`package`]s.
+    /// The folders of the library crates, sorted. Their libraries have these names, and so have
+    /// most of their [`package`]s.
     pub(crate) fn crates(&self) -> Result<Vec<String>> {
         self.packages_in("crates")
     }
@@ -53,12 +55,12 @@ impl Workspace {
         Ok(crates)
     }
 
-    /// The folders of the examples that are packages of their own, sorted.
+    /// The folders of the examples that are packages, sorted.
     pub(crate) fn examples(&self) -> Result<Vec<String>> {
         self.packages_in("examples")
     }
 
-    /// Where the crate or the example of this name lies.
+    /// The folder of the crate or example of this name.
     pub(crate) fn folder(&self, name: &str) -> PathBuf {
         let example = self.root.join("examples").join(name);
         if example.exists() {
@@ -80,8 +82,8 @@ impl Workspace {
         Ok(names)
     }
 
-    /// Every source file below `folder` (relative to the root), as sorted paths relative to the
-    /// root. Build products and git's own files are not source files.
+    /// Returns every source file below `folder` (relative to the root), as sorted paths relative to
+    /// the root. Excludes build products and git's own files.
     pub(crate) fn files(&self, folder: &str) -> Result<Vec<PathBuf>> {
         let mut found = Vec::new();
         let mut folders = vec![self.root.join(folder)];
@@ -99,15 +101,15 @@ impl Workspace {
         Ok(found)
     }
 
-    /// The text of a file named relative to the root.
+    /// Returns the text of a file named relative to the root.
     pub(crate) fn read(&self, path: impl AsRef<Path>) -> Result<String> {
         let path = path.as_ref();
         fs::read_to_string(self.root.join(path)).with_context(|| path.display().to_string())
     }
 }
 
-/// The package in the folder `crates/FOLDER`. It bears the folder's name, unless that belongs to
-/// another on the registry.
+/// The package in the folder `crates/FOLDER`. It has the folder's name, unless the registry has
+/// another package of that name.
 pub(crate) fn package(folder: &str) -> &str {
     match folder {
         "delay-queue" => "anthill-delay-queue",
@@ -125,7 +127,7 @@ pub(crate) fn file_name(path: &Path) -> Option<String> {
     Some(path.file_name()?.to_str()?.to_owned())
 }
 
-/// A tool is missing; the text says how to get it. Ends the program with exit code 2.
+/// A missing tool, with a text that says how to install it. Ends the program with exit code 2.
 #[derive(Debug)]
 pub(crate) struct MissingTool(pub(crate) String);
 
@@ -137,7 +139,7 @@ impl fmt::Display for MissingTool {
 
 impl std::error::Error for MissingTool {}
 
-/// Whether `program arguments..` can be run and succeeds. Its output is dropped.
+/// Whether `program arguments..` can be run and succeeds. Discards its output.
 pub(crate) fn succeeds(program: &str, arguments: &[&str]) -> bool {
     Command::new(program)
         .args(arguments)

@@ -1,9 +1,10 @@
-//! What a queue of keys costs, beside a plain port of client-go's own structure.
+//! Cost of the de-duplicating queue, compared with a port of client-go's data structure.
 //!
-//! Not criterion: two rows compare only if they take turns within seconds. So each case runs both
-//! round by round, in changing order, and shows the least, the median and the most of the rounds,
-//! and the port as a multiple of ours. `--quick` makes fewer rounds, `--test` runs each once on next
-//! to nothing, and a word runs only the cases whose names contain it.
+//! Criterion is not used, because two rows are comparable only if they alternate within seconds.
+//! Each case runs both round by round, in changing order, and prints the minimum, the median and
+//! the maximum of the rounds, and the port's median as a multiple of ours. `--quick` makes fewer
+//! rounds, `--test` runs each case once with tiny sizes, and a word selects the cases whose names
+//! contain it.
 
 mod port;
 
@@ -16,9 +17,9 @@ use std::time::{Duration, Instant};
 use dedup_queue::{DedupDelayQueue, DedupQueue, DedupRetryQueue, Exponential};
 use testkit::Rng;
 
-/// Keys in one round of the cases with threads of their own.
+/// Keys per round of the cases with several threads.
 const KEYS: u64 = 1_000;
-/// As short as delays go: what is measured is not the waiting.
+/// Shorter than any wait, because these cases measure the queue and not the delay.
 const BASE: Duration = Duration::from_micros(1);
 const MAX: Duration = Duration::from_micros(1);
 
@@ -54,7 +55,7 @@ enum Peer {
     Port,
 }
 
-/// Each thread adds a key, gets one, and is done with it. No key comes twice, so each add is a
+/// Each thread adds a key, gets one, and releases it. No key is added twice, so each add is a
 /// delivery, to any thread.
 fn cycle<K>(peer: Peer, threads: u64, times: u64, key: impl Fn(u64) -> K + Sync) -> Duration
 where
@@ -88,7 +89,7 @@ where
     }
 }
 
-/// Adds of a key that is ready already.
+/// Adds of a key that is already ready.
 fn collapse(peer: Peer, threads: u64, times: u64) -> Duration {
     let share = times / threads;
     match peer {
@@ -105,7 +106,7 @@ fn collapse(peer: Peer, threads: u64, times: u64) -> Duration {
     }
 }
 
-/// Sixty-four keys come in; as many go out, at once where that can be said.
+/// Adds sixty-four keys and takes as many, in one call if there is such a call.
 fn batch(peer: Peer, times: u64) -> Duration {
     const MOST: NonZeroUsize = NonZeroUsize::new(64).expect("it is not zero");
     let start = Instant::now();
@@ -131,7 +132,7 @@ fn batch(peer: Peer, times: u64) -> Duration {
     start.elapsed()
 }
 
-/// Every key fails each time it comes.
+/// Every key fails at each delivery.
 fn retry(peer: Peer, threads: u64, times: u64) -> Duration {
     let share = times / threads;
     match peer {
@@ -161,7 +162,8 @@ fn retry(peer: Peer, threads: u64, times: u64) -> Duration {
     }
 }
 
-/// Keys with delays up to ten milliseconds are added, and taken as they fall due, until the last.
+/// Adds keys with delays of up to ten milliseconds, and takes them as they fall due, until the
+/// last.
 fn add_after(peer: Peer, times: u64) -> Duration {
     let mut rng = Rng::new(1);
     let mut delay = || Duration::from_nanos(rng.below(10_000_000) as u64);
@@ -187,8 +189,8 @@ fn add_after(peer: Peer, times: u64) -> Duration {
     start.elapsed()
 }
 
-/// Each thread prepares its inputs and what to do with each. The time is that from when all are
-/// there until all are through.
+/// Runs the prepared inputs of each thread. Measures from the moment when all threads are ready
+/// until all have ended.
 fn all<I: IntoIterator, W: FnMut(I::Item)>(
     threads: u64,
     prepare: impl Fn(u64) -> (I, W) + Sync,
@@ -228,7 +230,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Flags meant for other benches are ignored.
+    /// Ignores flags of other benchmarks.
     fn from_args() -> Self {
         let args: Vec<String> = env::args().skip(1).collect();
         let has = |flag: &str| args.iter().any(|arg| arg == flag);
@@ -244,7 +246,7 @@ impl Bench {
         }
     }
 
-    /// Runs one case of so many operations, and prints the time of one.
+    /// Runs a case of this many operations, and prints the time per operation.
     fn run(&self, case: &str, times: u64, run: impl Fn(Peer, u64) -> Duration) {
         let name = format!("dedup_queue/{case}");
         if self

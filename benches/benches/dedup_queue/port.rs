@@ -1,8 +1,9 @@
-//! A plain port of client-go's queue: what it is made of, one to one, without its metrics.
+//! A direct port of client-go's queue without its metrics.
 //!
-//! A slice of ready items, a set of dirty ones, a set of those being processed, one mutex, one
-//! condition; behind it a channel of a thousand places, and a thread with a heap and a map that
-//! moves what is due. The limiter has a map of its own under a lock of its own.
+//! It has a list of ready items, a set of dirty ones and a set of those being processed, one mutex,
+//! and one condition variable. Delayed items go through a channel of a thousand places to a thread
+//! with a heap and a map, which adds them when they are due. The limiter has its own map under its
+//! own lock.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
@@ -70,7 +71,7 @@ impl<T: Clone + Eq + Hash> Queue<T> {
             state.queue.push_back(item.clone());
             self.ready.notify_one();
         } else if state.processing.is_empty() {
-            self.ready.notify_one(); // A drainer.
+            self.ready.notify_one(); // Wakes a drain.
         }
     }
 
@@ -80,7 +81,7 @@ impl<T: Clone + Eq + Hash> Queue<T> {
     }
 }
 
-/// The queue with its delaying and its rate-limiting layer.
+/// The queue with its delaying and rate-limiting layers.
 pub struct Limited<T> {
     pub queue: Arc<Queue<T>>,
     failures: Mutex<HashMap<T, u32>>,
@@ -141,11 +142,11 @@ impl<T> Drop for Limited<T> {
     }
 }
 
-/// The waiting loop.
+/// The thread that waits for delayed items.
 struct Mover<'a, T> {
     queue: &'a Queue<T>,
     heap: BinaryHeap<Reverse<(Instant, T)>>,
-    /// When each waiting item is due. An entry of the heap that says otherwise is out of date.
+    /// The due time of each waiting item. A heap entry with another time is outdated.
     known: HashMap<T, Instant>,
 }
 

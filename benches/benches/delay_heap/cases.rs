@@ -1,4 +1,4 @@
-//! What each operation costs, at a thousand entries and at a million.
+//! The cost of each operation, at a thousand and at a million entries.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -10,20 +10,20 @@ use crate::peers::{Cancel, Heap, Ours, Peer, Priority, Tree, Wheel};
 use crate::rounds::{self, Rounds};
 use crate::stopwatch::{Stopwatch, per};
 
-/// All times lie within so much of one another.
+/// The difference between the earliest and the latest time.
 const WINDOW: u64 = 1 << 36;
-/// A millisecond more than that: so much later all are due for a wheel that counts them, too.
+/// A millisecond more, so that all entries are due even in a wheel that counts milliseconds.
 const SPAN: u64 = WINDOW + (1 << 20);
 
-/// How times come.
+/// The pattern of the due times.
 #[derive(Clone, Copy)]
 enum Dues {
     Scattered,
-    /// As time-outs of one length do: each after the one before it.
+    /// Each later than the one before, as timeouts of one length.
     Rising,
 }
 
-/// The measure for each of these peers.
+/// Runs the measurement for each of these peers.
 macro_rules! each {
     ([$($peer:ty),*], $measure:ident $arguments:tt) => {
         vec![$((
@@ -47,7 +47,7 @@ macro_rules! cancelling {
 
 pub fn all(rounds: &Rounds) {
     for &entries in rounds.sizes() {
-        // About as much work for each size, so that small ones can be measured at all.
+        // About the same total work for each size, so that small sizes can be measured.
         let times = if rounds.is_test {
             1
         } else {
@@ -92,7 +92,7 @@ fn dues(entries: usize, dues: Dues) -> Vec<u64> {
     all
 }
 
-/// All are pushed, all fall due, all are popped; and again, in the same container.
+/// Pushes all entries, lets them fall due, and pops them, repeatedly in the same container.
 fn fill_and_empty<P: Peer>(entries: usize, times: usize, order: Dues) -> [f64; 3] {
     let dues = dues(entries, order);
     let (mut pushing, mut popping) = (Duration::ZERO, Duration::ZERO);
@@ -116,18 +116,18 @@ fn fill_and_empty<P: Peer>(entries: usize, times: usize, order: Dues) -> [f64; 3
     [pushing, popping, pushing + popping].map(|spent| per(spent, entries * times))
 }
 
-/// Some fall due and are popped, as many are pushed.
+/// Lets some entries fall due and pops them, then pushes as many.
 fn steadily<P: Peer>(entries: usize, times: usize, order: Dues) -> [f64; 1] {
     let mut peer = P::new();
     for (value, due) in (0..).zip(dues(entries, order)) {
         peer.push(value, due);
     }
-    // A step makes some fifty of them due.
+    // Each step makes about fifty entries due.
     let step = (50 * WINDOW / entries as u64).clamp(1 << 20, WINDOW);
     let mut rng = Rng::new(SEED + 2);
     let mut now = 0;
     let mut round = |least: usize| {
-        // What a peer needs to move its clock does not count.
+        // The time that a peer needs to advance its clock is not counted.
         let (mut popped, mut moving) = (0, Duration::ZERO);
         let watch = Stopwatch::start();
         while popped < least {
@@ -158,7 +158,7 @@ fn steadily<P: Peer>(entries: usize, times: usize, order: Dues) -> [f64; 1] {
     [round(entries * times)]
 }
 
-/// Each is moved to another time, then each is cancelled, each time in random order.
+/// Resets each entry, then cancels each, in random order.
 fn reset_and_cancel<P: Cancel>(entries: usize, times: usize) -> [f64; 2] {
     let dues = dues(entries, Dues::Scattered);
     let (mut resetting, mut cancelling) = (Duration::ZERO, Duration::ZERO);
@@ -181,8 +181,8 @@ fn reset_and_cancel<P: Cancel>(entries: usize, times: usize) -> [f64; 2] {
     [resetting, cancelling].map(|spent| per(spent, entries * times))
 }
 
-/// All are pushed, nine of ten are cancelled, the others are popped when due. Per entry, all its
-/// operations together.
+/// Pushes all entries, cancels nine of ten, and pops the others when they are due. The cost per
+/// entry, of all its operations.
 fn mixed<P: Cancel>(entries: usize, times: usize) -> [f64; 1] {
     let dues = dues(entries, Dues::Scattered);
     let order = shuffled((0..entries).collect());

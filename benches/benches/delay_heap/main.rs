@@ -1,6 +1,6 @@
-//! What `DelayHeap` costs, beside the containers that one would use instead: no lock, no clock.
+//! Cost of `DelayHeap` compared with other containers, without a lock or a clock.
 //!
-//! Run and shown as the bench of the queue is, which says how.
+//! Run and printed as the benchmark `delay_queue`, which documents the options.
 
 mod cases;
 #[path = "../delay_queue/order.rs"]

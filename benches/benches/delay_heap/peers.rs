@@ -1,4 +1,4 @@
-//! Containers of things that fall due, behind one small interface.
+//! Containers of timed entries behind a common trait.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -13,26 +13,26 @@ use tokio_util::time::{DelayQueue, delay_queue::Key};
 
 use crate::tails;
 
-/// Values are numbers that no two entries share. Times are nanoseconds.
+/// Values are unique numbers. Times are in nanoseconds.
 pub trait Peer {
     const NAME: &'static str;
     const HAS_CLOCK: bool = false;
     type Id: Copy;
     fn new() -> Self;
     fn push(&mut self, value: u64, due: u64) -> Self::Id;
-    /// The value of the earliest entry, if it is due by `now`.
+    /// Removes the earliest entry if it is due at `now`.
     fn pop(&mut self, now: u64) -> Option<u64>;
-    /// For a peer that has a clock.
+    /// For peers with a clock of their own.
     fn advance(&mut self, _now: u64) {}
 }
 
-/// Those that know their entries again.
+/// Containers that can find an entry by its id.
 pub trait Cancel: Peer {
     fn cancel(&mut self, id: Self::Id) -> Option<u64>;
     fn reset(&mut self, id: &mut Self::Id, due: u64);
 }
 
-/// A peer and the time, which its pops are given.
+/// A peer and the current time, which its pops get as their argument.
 pub struct Timed<P> {
     peer: P,
     now: u64,
@@ -101,7 +101,7 @@ impl Cancel for Ours {
     }
 }
 
-/// With the number of the push, so that its order is ours.
+/// Includes the number of the push, so that its order equals ours.
 pub struct Heap {
     heap: BinaryHeap<Reverse<(u64, u64, u64)>>,
     pushes: u64,
@@ -212,7 +212,7 @@ impl Cancel for Priority {
     }
 }
 
-/// tokio-util's: by milliseconds, and without an order among those of one millisecond.
+/// tokio-util's wheel: counts milliseconds, and does not order entries of the same millisecond.
 pub struct Wheel {
     queue: DelayQueue<u64>,
     runtime: Runtime,

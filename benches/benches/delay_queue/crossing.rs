@@ -1,5 +1,5 @@
-//! Several threads that push, several that take, delays below a millisecond: from the first push
-//! to the last take.
+//! Several threads that push and several that take, with delays below a millisecond. Measures from
+//! the first push to the last take.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,11 +19,11 @@ use crate::rounds::Rounds;
 /// In nanoseconds.
 const LONGEST_DELAY: u64 = 1_000_000;
 
-/// A queue that threads share. `take` ends with `None` once `end` was called and nothing is left.
+/// A queue that threads share. `take` returns `None` once `end` was called and nothing is left.
 pub trait Shared: Send + Sync + 'static {
     fn push(&self, value: u64, delay: Duration);
     fn take(&self) -> Option<u64>;
-    /// All `values` have been pushed.
+    /// Called once all `values` have been pushed.
     fn end(&self, values: usize);
 }
 
@@ -104,7 +104,7 @@ fn cross(queue: impl Shared, producers: usize, takers: usize, values: usize) -> 
         .to_vec()
 }
 
-/// Processor time of this process so far.
+/// Returns the processor time of this process so far.
 pub fn processor_time() -> Duration {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: all-zero is a valid `rusage`, and the call writes only within it.
@@ -139,7 +139,7 @@ impl Shared for delay_queue::DelayQueue<u64> {
 
 type Earliest = BinaryHeap<Reverse<(Instant, u64)>>;
 
-/// A heap under a mutex, with one condition: what one writes in thirty lines.
+/// A heap under a mutex with one condition variable, about thirty lines.
 pub struct Heap {
     state: Mutex<(Earliest, bool)>,
     changed: Condvar,
@@ -201,7 +201,7 @@ impl Shared for Heap {
     }
 }
 
-/// How consumers of a queue that cannot be closed learn that they have had all.
+/// Tells the consumers of a queue that cannot be closed when they have taken all values.
 struct Countdown {
     taken: AtomicUsize,
     pushed: AtomicUsize,
@@ -228,7 +228,7 @@ impl Countdown {
     }
 }
 
-/// The published crate. Its methods want `&mut self`, so each call clones the handle.
+/// The published crate. Its methods take `&mut self`, so each call clones the handle.
 struct Published(delay_queue_02::DelayQueue<Delay<u64>>, Countdown);
 
 impl Published {
@@ -245,7 +245,7 @@ impl Shared for Published {
     fn take(&self) -> Option<u64> {
         let mut queue = self.0.clone();
         while !self.1.is_over() {
-            // It cannot be closed: a consumer that has nothing to come asks again now and then.
+            // It cannot be closed, so a consumer of an empty queue polls from time to time.
             if let Some(delay) = queue.try_pop_for(Duration::from_millis(5)) {
                 self.1.take();
                 return Some(delay.value);
@@ -259,8 +259,8 @@ impl Shared for Published {
     }
 }
 
-/// tokio-util's wheel in a task of its own: values come to it through a channel, and leave it
-/// through another.
+/// tokio-util's wheel in a task of its own. Values are sent to it and received from it through
+/// channels.
 struct Actor {
     inlet: Mutex<Option<mpsc::UnboundedSender<(u64, Duration)>>>,
     outlet: crossbeam_channel::Receiver<u64>,
@@ -314,11 +314,11 @@ impl Shared for Actor {
     }
 
     fn end(&self, _: usize) {
-        *lock(&self.inlet) = None; // The producers' own went with their threads.
+        *lock(&self.inlet) = None; // The producers' senders were dropped with their threads.
     }
 }
 
-/// A pool that runs closures later: its threads are the consumers.
+/// A pool that runs delayed closures: its threads are the consumers.
 struct Jobs {
     pool: ScheduledThreadPool,
     sender: crossbeam_channel::Sender<u64>,

@@ -1,8 +1,8 @@
-//! How late entries come, one thread or task taking them: the median, the 99th percentile, and the
-//! latest, in microseconds.
+//! Lateness of entries taken by one thread or task: the median, the 99th percentile, and the
+//! maximum, in microseconds.
 //!
-//! Where a queue is not the question there is a bare peer: a thread that waits on a condition with
-//! a time-out, and tokio's sleep.
+//! The bare peers have no queue: a thread that waits on a condition variable with a timeout, and
+//! tokio's sleep.
 
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -17,7 +17,7 @@ use testkit::Rng;
 use crate::crossing::{Heap, Shared, processor_time};
 use crate::rounds::Rounds;
 
-/// The first is due so much after the start, when all are pushed.
+/// The delay of the first entry. All are pushed by then.
 const LEAD: Duration = Duration::from_millis(200);
 
 pub fn all(rounds: &mut Rounds) {
@@ -75,7 +75,7 @@ pub fn all(rounds: &mut Rounds) {
     }
 }
 
-/// Points of time in random order.
+/// Returns points in time in random order.
 fn dues(timers: usize, span: Duration) -> Vec<Instant> {
     let start = Instant::now() + LEAD;
     let mut rng = Rng::new(11);
@@ -84,7 +84,7 @@ fn dues(timers: usize, span: Duration) -> Vec<Instant> {
     (0..timers).map(due).collect()
 }
 
-/// What came how late, and what it cost.
+/// The lateness of each entry, and the resources used.
 struct Log {
     micros: Vec<f64>,
     cpu: Duration,
@@ -125,7 +125,7 @@ fn ours_thread(timers: usize, span: Duration, spin: Duration) -> Vec<f64> {
     log.figures()
 }
 
-/// Without a queue: the dues in order, each waited for.
+/// Without a queue: waits for each due time in order.
 fn condvar(timers: usize, span: Duration) -> Vec<f64> {
     let (mutex, condvar) = (Mutex::new(()), Condvar::new());
     let mut log = Log::new(timers);
@@ -235,7 +235,7 @@ fn wheel(timers: usize, span: Duration) -> Vec<f64> {
     log.figures()
 }
 
-/// On the executor of its choice.
+/// On the executor of the caller's choice.
 fn futures_queue(timers: usize, span: Duration) -> Vec<f64> {
     let mut log = Log::new(timers);
     let (queue, outlet) = futures_delay_queue::delay_queue();

@@ -1,11 +1,11 @@
-//! What a delay queue costs, beside what else one would use.
+//! Cost of the delay queue compared with alternatives.
 //!
-//! Not criterion: a queue of a million entries cannot be made anew for each sample, and rows of
-//! different peers compare only if they take turns within minutes. So each case runs the peers
-//! round by round in changing order, and shows the least, the median and the most of the rounds.
-//! `--quick` makes fewer rounds and smaller sizes, `--test` runs each once on next to nothing,
-//! `--peer NAME` leaves out the others, `--size N` measures at N entries instead of the usual sizes
-//! (both can be repeated), and a word runs only the cases whose names contain it.
+//! Criterion is not used: a queue of a million entries cannot be built for each sample, and rows of
+//! different peers are comparable only if they alternate within minutes. Each case runs the peers
+//! round by round in changing order, and prints the minimum, the median and the maximum of the
+//! rounds. `--quick` makes fewer rounds with smaller sizes, `--test` runs each case once with tiny
+//! sizes, `--peer NAME` selects peers, `--size N` measures at N entries instead of the usual sizes
+//! (both can be repeated), and a word selects the cases whose names contain it.
 
 mod crossing;
 mod lateness;

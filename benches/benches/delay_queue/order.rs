@@ -1,10 +1,11 @@
-//! Due times and orders that look random and are the same in each run. Of the bench of the heap too.
+//! Pseudo-random due times and orders that are equal in each run. Shared with the benchmark of the
+//! heap.
 
 use testkit::Rng;
 
 pub const SEED: u64 = 7;
 
-/// So many due times in no order, all within `window` of one another.
+/// Returns unordered due times within `window` of one another.
 pub fn scattered(entries: usize, window: u64) -> Vec<u64> {
     let mut rng = Rng::new(SEED);
     (0..entries).map(|_| 1 + rng.next_u64() % window).collect()

@@ -1,7 +1,7 @@
-//! Delay queues behind one small interface, on a time that is moved by hand.
+//! Delay queues behind a common trait, on a manual clock.
 //!
-//! All of them are such that several threads could share them, which costs the plain containers a
-//! lock. tokio-util's wheel has none: it belongs to one task.
+//! Several threads could share each of them, for which the plain containers need a lock.
+//! tokio-util's wheel has none: it belongs to one task.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -20,20 +20,20 @@ use tokio_util::time::delay_queue::Key;
 
 use crate::tails;
 
-/// Values are numbers that no two entries share.
+/// Values are unique numbers.
 pub trait Peer {
     const NAME: &'static str;
-    /// What an entry is cancelled by. The caller keeps it, if it is of use to him.
+    /// The id by which the caller can cancel an entry.
     type Id: Copy;
     fn new() -> Self;
-    /// Nanoseconds since the beginning.
+    /// `due` is in nanoseconds since the beginning.
     fn push(&mut self, number: u64, due: u64) -> Self::Id;
-    /// The number of the earliest entry, if it is due.
+    /// Removes the earliest entry if it is due. Returns its number.
     fn take(&mut self) -> Option<u64>;
     fn advance(&mut self, to: u64);
 }
 
-/// Those that know their entries again.
+/// Queues that can find an entry by its id.
 pub trait Cancel: Peer {
     fn cancel(&mut self, id: Self::Id) -> Option<u64>;
     fn reset(&mut self, id: &mut Self::Id, due: u64);
@@ -69,7 +69,7 @@ impl<P: Cancel> tails::Cancel for P {
     }
 }
 
-/// A time that is read as fast as the machine's.
+/// A manual clock that is as fast to read as the system clock.
 #[derive(Clone)]
 pub struct Stepped(Instant, Arc<AtomicU64>);
 
@@ -148,7 +148,7 @@ impl Cancel for Ours {
     }
 }
 
-/// What one writes in ten lines.
+/// A binary heap under a mutex, about ten lines.
 pub struct MutexHeap {
     heap: Mutex<BinaryHeap<Reverse<(Instant, u64)>>>,
     clock: Stepped,
@@ -185,7 +185,7 @@ impl Peer for MutexHeap {
     }
 }
 
-/// The same with a tree, which can also cancel.
+/// The same with a `BTreeMap`, which can also cancel.
 pub struct MutexTree {
     tree: Mutex<BTreeMap<(Instant, u64), u64>>,
     clock: Stepped,
@@ -291,7 +291,7 @@ impl Cancel for MutexPriority {
     }
 }
 
-/// The wheel of tokio-util, driven by hand: tokio's paused clock, and no task in between.
+/// The wheel of tokio-util, driven directly with tokio's paused clock, without a task.
 pub struct Wheel {
     wheel: tokio_util::time::DelayQueue<u64>,
     start: tokio::time::Instant,
@@ -361,8 +361,8 @@ impl Cancel for Wheel {
 /// About four minutes.
 const PAST: u64 = 1 << 38;
 
-/// The published crate of that name. It reads the machine's clock, so all times lie in the past:
-/// what is asked for is always due.
+/// The published crate of that name. It reads the system clock, so all times are in the past and
+/// every entry is always due.
 pub struct Published(delay_queue_02::DelayQueue<Delay<u64>>, Instant);
 
 impl Peer for Published {
@@ -376,7 +376,8 @@ impl Peer for Published {
     }
 
     fn push(&mut self, number: u64, due: u64) {
-        // So much of the past there is; that order is lost where it begins anew costs nothing.
+        // The past is limited. When times wrap, only the order is lost, which does not affect the
+        // cost.
         let until = self.1 + Duration::from_nanos(due % PAST);
         self.0.push(Delay::until_instant(number, until));
     }

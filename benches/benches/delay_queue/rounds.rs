@@ -1,8 +1,8 @@
-//! Rounds of one case, peer by peer in changing order, and what they show.
+//! Runs the rounds of a case, peer by peer in changing order, and prints the results.
 
 use std::env;
 
-/// How much is to be run.
+/// The options of a run.
 pub struct Rounds {
     pub count: usize,
     pub is_quick: bool,
@@ -12,11 +12,11 @@ pub struct Rounds {
     sizes: Vec<usize>,
 }
 
-/// What a peer is called, and what shows the figures of one round of it, one for each case.
+/// The name of a peer, and a function that runs one round and returns its figures, one per case.
 pub type Peer<'a> = (&'static str, Box<dyn FnMut() -> Vec<f64> + 'a>);
 
 impl Rounds {
-    /// Flags meant for other benches are ignored.
+    /// Ignores flags of other benchmarks.
     pub fn from_args() -> Self {
         let args: Vec<String> = env::args().skip(1).collect();
         let has = |flag: &str| args.iter().any(|arg| arg == flag);
@@ -68,13 +68,13 @@ impl Rounds {
             .is_none_or(|only| case.contains(only.as_str()))
     }
 
-    /// Whether this peer is asked for.
+    /// Whether this peer was selected.
     pub fn has(&self, name: &str) -> bool {
         self.peers.is_empty() || name == "ours" || self.peers.iter().any(|peer| peer == name)
     }
 
-    /// Runs these cases, whose figures come from the same work, and prints a line for each peer
-    /// in each. The first peer is ours: the others are shown as multiples of it, by their medians.
+    /// Runs these cases, whose figures result from the same work, and prints a line per peer and
+    /// case. The first peer is ours. The other medians are printed as multiples of ours.
     pub fn run(&self, cases: &[(String, &str)], mut peers: Vec<Peer<'_>>) {
         let name = |case: &str, peer: &str| format!("{}/{case}/{peer}", env!("CARGO_CRATE_NAME"));
         if !cases.iter().any(|(case, _)| self.wants(&name(case, ""))) {

@@ -1,7 +1,8 @@
-//! One thread and no waiting: what each operation costs, at a thousand entries and at a million.
+//! The cost of each operation on one thread without waiting, at a thousand and at a million
+//! entries.
 //!
-//! The ids lie with the caller in the order in which they are used, as they would with a timer's
-//! owner; looking them up is no work of a queue.
+//! The caller holds the ids in the order of their use, as the owner of a timer would, so that
+//! finding an id costs nothing.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -13,12 +14,12 @@ use crate::peers::{Cancel, MutexHeap, MutexPriority, MutexTree, Ours, Peer, Publ
 use crate::rounds::{self, Rounds};
 use crate::stopwatch::{Stopwatch, per};
 
-/// All times lie within four seconds of one another, as time-outs do.
+/// All times are within four seconds, as timeouts are.
 const WINDOW: u64 = 1 << 32;
-/// So much later all are due, for a wheel that counts milliseconds too.
+/// Longer by enough that all entries are due, even in a wheel that counts milliseconds.
 const SPAN: u64 = WINDOW + (1 << 22);
 
-/// The measure for each of these peers.
+/// Runs the measurement for each of these peers.
 macro_rules! each {
     ([$($peer:ty),*], $measure:ident $arguments:tt) => {
         vec![$((
@@ -42,7 +43,7 @@ macro_rules! cancelling {
 
 pub fn all(rounds: &mut Rounds) {
     for &entries in rounds.sizes() {
-        // About as much work for each size, so that small ones can be measured at all.
+        // About the same total work for each size, so that small sizes can be measured.
         let times = if rounds.is_test {
             1
         } else {
@@ -80,7 +81,7 @@ pub fn all(rounds: &mut Rounds) {
     rounds.run(&cases, all!(memory(entries)));
 }
 
-/// All are pushed, all fall due, all are taken.
+/// Pushes all entries, lets them fall due, and takes them.
 fn fill_and_empty<P: Peer>(entries: usize, times: usize, same_delay: bool) -> [f64; 3] {
     let mut dues = scattered(entries, WINDOW);
     if same_delay {
@@ -107,14 +108,14 @@ fn fill_and_empty<P: Peer>(entries: usize, times: usize, same_delay: bool) -> [f
     spent
 }
 
-/// One is taken when it is due, and pushed again.
+/// Takes each entry when it is due, and pushes it again.
 fn steadily<P: Peer>(entries: usize, times: usize) -> [f64; 1] {
     let mut peer = P::new();
     for (number, due) in (0..).zip(scattered(entries, WINDOW)) {
         peer.push(number, due);
     }
     let mut rng = Rng::new(SEED + 2);
-    // A step makes some twenty of them due.
+    // Each step makes about twenty entries due.
     let step = (20 * WINDOW / entries as u64).clamp(2_000_000, WINDOW);
     let (mut now, mut taken) = (0, 0);
     let target = (entries * times).max(2 * entries);
@@ -124,7 +125,7 @@ fn steadily<P: Peer>(entries: usize, times: usize) -> [f64; 1] {
             peer.push(number, now + 1 + rng.next_u64() % WINDOW);
             taken += 1;
             if taken == target {
-                break; // For a peer to which everything is due.
+                break; // For the peer in which every entry is due.
             }
         }
         now += step;
@@ -133,7 +134,7 @@ fn steadily<P: Peer>(entries: usize, times: usize) -> [f64; 1] {
     [per(watch.elapsed(), taken)]
 }
 
-/// Each is moved to another time once, then each is cancelled, each time in random order.
+/// Resets each entry once, then cancels each, in random order.
 fn cancel_and_reset<P: Cancel>(entries: usize, times: usize) -> [f64; 2] {
     let dues = scattered(entries, WINDOW);
     let mut peer = P::new();
@@ -158,14 +159,14 @@ fn cancel_and_reset<P: Cancel>(entries: usize, times: usize) -> [f64; 2] {
     spent
 }
 
-/// Time-outs as they mostly are: nine of ten are cancelled long before they are due, the tenth is
-/// taken. Per entry, all its operations together.
+/// Typical timeouts: nine of ten are cancelled long before they are due, the tenth is taken. The
+/// cost per entry, of all its operations.
 fn mixed<P: Cancel>(entries: usize, times: usize) -> [f64; 1] {
     let mut peer = P::new();
     let mut rng = Rng::new(SEED + 3);
     let mut free: VecDeque<u64> = shuffled((0..entries as u64).collect()).into();
     let mut pending = VecDeque::new();
-    // Each is cancelled within twelve steps, or falls due after sixteen.
+    // Each entry is cancelled within twelve steps, or falls due after sixteen.
     let step = WINDOW / 32;
     let (mut now, mut over) = (0, 0);
     let target = (entries * times).max(2 * entries);
@@ -193,7 +194,7 @@ fn mixed<P: Cancel>(entries: usize, times: usize) -> [f64; 1] {
     [per(watch.elapsed(), over)]
 }
 
-/// Bytes allocated per entry, the value's eight not counted.
+/// Allocated bytes per entry, without the eight bytes of the value.
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
 fn memory<P: Peer>(entries: usize) -> [f64; 1] {
     let dues = scattered(entries, WINDOW);
@@ -206,9 +207,9 @@ fn memory<P: Peer>(entries: usize) -> [f64; 1] {
     [bytes as f64 / entries as f64 - 8.0]
 }
 
-/// Bytes that the process has allocated.
+/// The allocated bytes of the process.
 fn allocated() -> usize {
-    // SAFETY: it only reads the allocator's own figures.
+    // SAFETY: `mallinfo2` only reads the statistics of the allocator.
     let figures = unsafe { libc::mallinfo2() };
     figures.uordblks + figures.hblkhd
 }

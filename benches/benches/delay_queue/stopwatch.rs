@@ -1,8 +1,9 @@
-//! Time that other programs do not count in. Of the bench of the heap too.
+//! Processor time of one thread, which other programs do not affect. Shared with the benchmark of
+//! the heap.
 
 use std::time::Duration;
 
-/// The processor's time that this thread has spent.
+/// The processor time that this thread has used.
 pub struct Stopwatch(Duration);
 
 impl Stopwatch {
@@ -15,7 +16,7 @@ impl Stopwatch {
     }
 }
 
-/// Nanoseconds per operation.
+/// Returns nanoseconds per operation.
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
 pub fn per(spent: Duration, operations: usize) -> f64 {
     spent.as_nanos() as f64 / operations as f64
@@ -26,7 +27,7 @@ fn now() -> Duration {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: it writes to the one place that it is given.
+    // SAFETY: `time` is a valid, exclusive reference.
     let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
     assert_eq!(failed, 0, "every thread has this clock");
     let seconds = u64::try_from(time.tv_sec).expect("it has not run backwards");

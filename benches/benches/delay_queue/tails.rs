@@ -1,17 +1,18 @@
-//! The longest single operations: an average says nothing of the one call that stands still.
+//! The longest single operations, which an average hides.
 //!
-//! Each operation is timed alone, by the processor's time of its thread, so a thread that waits for
-//! its core loses nothing by it. An interrupt still counts, and so does a host that takes the core
-//! away. Hence the same program runs several times with the same numbers, and of each operation the
-//! least time of all rounds is kept: what strikes at random strikes an operation once, and what the
-//! container has to do it does in each round. The figures are of those least times. Every round
-//! begins with a new container, so growing belongs to the operations; pages that the allocator has
-//! kept from the round before do not come from the kernel again.
+//! Each operation is timed separately by the processor time of its thread, so time without a core
+//! does not count. Interrupts, and a host that takes the core away, still do. Therefore the same
+//! program runs several times with the same numbers, and the minimum time of each operation over
+//! all rounds is kept: random disturbances rarely hit the same operation in every round, and the
+//! work of the container itself is in each round. The figures are computed from these minima. Every
+//! round begins with a new container, so its growth is included. Pages that the allocator has kept
+//! from an earlier round do not come from the kernel again.
 //!
-//! A read of this clock is a system call. Each time contains about one, which the rows `clock` show,
-//! and the caches are colder for it: compare these figures with each other, not with the averages.
+//! Reading this clock is a system call. Each time includes about one, which the rows `clock` show,
+//! and caches are colder because of it: compare these figures with each other, not with the
+//! averages.
 //!
-//! Of the bench of the heap too.
+//! Shared with the benchmark of the heap.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -23,56 +24,56 @@ use crate::order::{SEED, scattered, shuffled};
 use crate::rounds::Rounds;
 use crate::stopwatch::Stopwatch;
 
-/// All times lie within so much of one another.
+/// The difference between the earliest and the latest time.
 const WINDOW: u64 = 1 << 36;
-/// A step of the clock makes so many due, about.
+/// About this many entries fall due per step of the clock.
 const BATCH: u64 = 50;
-/// Of the entries of the case `timeouts` this part falls due, all others are cancelled ..
+/// In the case `timeouts`, one of this many entries falls due and the others are cancelled,
 const DUE: usize = 100;
-/// .. after so many others have been pushed, or all that there are.
+/// after this many others have been pushed, or all of them.
 const LIVE: usize = 10_000;
 
-/// More entries take more than a few seconds.
+/// With more entries, a run takes more than a few seconds.
 const QUICK: usize = 10_000;
 
-/// A container that can be timed. Values are numbers that no two entries share.
+/// A container that can be timed. Values are unique numbers.
 pub trait Subject {
     type Id;
     fn new() -> Self;
     fn push(&mut self, value: u64, due: u64) -> Self::Id;
-    /// The value of the earliest entry, if it is due.
+    /// Removes the earliest entry if it is due.
     fn pop(&mut self) -> Option<u64>;
     fn advance(&mut self, now: u64);
 }
 
-/// One that knows its entries again.
+/// A container that can find an entry by its id.
 pub trait Cancel: Subject {
     fn cancel(&mut self, id: Self::Id) -> Option<u64>;
     fn reset(&mut self, id: &mut Self::Id, due: u64);
 }
 
-/// A peer's name, and one round of what it can do.
+/// A peer's name, and a function that runs one round of all its cases.
 pub type Peer = (&'static str, fn(usize, &mut Least));
 
-/// What cannot cancel.
+/// The cases of containers that cannot cancel.
 pub fn ordered<S: Subject>(entries: usize, least: &mut Least) {
     fill::<S>(entries, least);
     steady::<S>(entries, least);
 }
 
-/// What can.
+/// The cases of containers that can cancel.
 pub fn cancelling<S: Cancel>(entries: usize, least: &mut Least) {
     ordered::<S>(entries, least);
     reset_and_cancel::<S>(entries, least);
     timeouts::<S>(entries, least);
 }
 
-/// The least times of one peer so far, by the kind of operation.
+/// The minimum times of one peer so far, by the kind of operation.
 #[derive(Clone, Default)]
 pub struct Least(BTreeMap<&'static str, Vec<u32>>);
 
 impl Least {
-    /// Keeps the least times of each operation, by its place in the order.
+    /// Keeps the minimum times of each operation, by its index.
     fn keep(&mut self, kind: &'static str, times: Vec<u32>) {
         let least = self.0.entry(kind).or_default();
         if least.is_empty() {
@@ -86,7 +87,7 @@ impl Least {
     }
 }
 
-/// Nanoseconds of each operation, in their order.
+/// Nanoseconds per operation, in order.
 struct Times(RefCell<Vec<u32>>);
 
 impl Times {
@@ -109,7 +110,7 @@ impl Times {
     }
 }
 
-/// Runs all peers, in turn, and prints a line for each kind of operation of each.
+/// Runs all peers in turn, and prints a line per peer and kind of operation.
 pub fn run(rounds: &Rounds, peers: &[Peer]) {
     let bench = env!("CARGO_CRATE_NAME");
     let peers: Vec<&Peer> = peers.iter().filter(|peer| rounds.has(peer.0)).collect();
@@ -120,8 +121,8 @@ pub fn run(rounds: &Rounds, peers: &[Peer]) {
         }
         let mut all = vec![Least::default(); peers.len()];
         let mut clock = Least::default();
-        // Few are left that random strikes have met in each of four rounds. Of a small container
-        // each costs nothing.
+        // Four rounds leave few operations that a disturbance hit in each. Further rounds of a
+        // small container are cheap.
         let count = match rounds.count {
             few @ ..=3 => few,
             _ => (400_000 / entries).clamp(4, 20),
@@ -152,8 +153,7 @@ pub fn run(rounds: &Rounds, peers: &[Peer]) {
     }
 }
 
-/// An empty container is filled: in no order, and, as time-outs of one length do, each due after
-/// the one before it.
+/// Fills an empty container: with unordered times, and with rising ones, as timeouts of one length.
 fn fill<S: Subject>(entries: usize, least: &mut Least) {
     let mut dues = scattered(entries, WINDOW);
     for kind in ["fill_scattered", "fill_rising"] {
@@ -166,7 +166,7 @@ fn fill<S: Subject>(entries: usize, least: &mut Least) {
     }
 }
 
-/// Some fall due and are popped, as many are pushed: each entry once, two operations each.
+/// Lets some entries fall due and pops them, then pushes as many. Each entry has two operations.
 fn steady<S: Subject>(entries: usize, least: &mut Least) {
     let (mut subject, times) = (S::new(), Times::of(2 * entries));
     for (value, due) in (0..).zip(scattered(entries, WINDOW)) {
@@ -191,7 +191,7 @@ fn steady<S: Subject>(entries: usize, least: &mut Least) {
     least.keep("steady", times.done());
 }
 
-/// Each is moved to another time, then each is cancelled, each time in random order.
+/// Resets each entry, then cancels each, in random order.
 fn reset_and_cancel<S: Cancel>(entries: usize, least: &mut Least) {
     let dues = scattered(entries, WINDOW);
     let mut subject = S::new();
@@ -211,8 +211,8 @@ fn reset_and_cancel<S: Cancel>(entries: usize, least: &mut Least) {
     least.keep("cancel", times.done());
 }
 
-/// Each is due one length of time after its push; most are cancelled while others are pushed, what
-/// is left falls due. Pushes, cancels and pops together.
+/// All entries have the same delay. Most are cancelled while others are pushed, and the rest fall
+/// due. Measures pushes, cancels and pops together.
 fn timeouts<S: Cancel>(entries: usize, least: &mut Least) {
     let (mut subject, times) = (S::new(), Times::of(3 * entries));
     let step = WINDOW / entries as u64;

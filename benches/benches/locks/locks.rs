@@ -1,8 +1,8 @@
-//! What is measured: locks, by one name, and the work in a section.
+//! The compared locks behind a common trait, and the work in a critical section.
 
 use std::hint::black_box;
 
-/// A number under a lock.
+/// A number behind a lock.
 pub(crate) trait Lock: Sync + Sized {
     fn new(value: u64) -> Self;
     fn with(&self, section: impl FnOnce(&mut u64));
@@ -35,7 +35,7 @@ impl Lock for spin::Mutex<u64> {
     }
 }
 
-/// About a nanosecond per step, each waiting for the one before.
+/// About a nanosecond per step. Each step depends on the previous one.
 #[inline]
 pub(crate) fn work(value: &mut u64, steps: u64) {
     for _ in 0..steps {

@@ -1,5 +1,5 @@
-//! The lock of `backoff-spinlock` with its waiting policy as parameters, so that those not chosen
-//! can be measured again. The protocol is that crate's; its comments are there.
+//! The lock of `backoff-spinlock` with its waiting policy as parameters, so that rejected policies
+//! can be measured again. That crate documents the protocol.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -12,11 +12,12 @@ const HELD: u32 = 1;
 const CONTENDED: u32 = 2;
 const RESERVED: u32 = 3;
 
-/// More yields than any run has: such a lock never sleeps.
+/// More yields than any run makes, so such a lock never sleeps.
 pub(crate) const FOR_EVER: u32 = u32::MAX / 2;
 
-/// `SPINS` doubling rounds of hints, `YIELDS` doubling rounds of up to `MOST` yields, then sleep;
-/// `AGAIN` rounds of yields for those that have slept; turns reserved or not.
+/// `SPINS` doubling rounds of spin hints, `YIELDS` doubling rounds of up to `MOST` yields, then
+/// sleep. `AGAIN` rounds of yields after a sleep. The last parameter selects whether turns are
+/// reserved.
 pub(crate) struct Policy<
     const SPINS: u32,
     const YIELDS: u32,
@@ -25,7 +26,7 @@ pub(crate) struct Policy<
     const TURNS: bool,
 >(Futex);
 
-// SAFETY: a word is exchanged from free or reserved to held or contended by one thread at a time.
+// SAFETY: one thread at a time exchanges the word from free or reserved to held or contended.
 unsafe impl<const S: u32, const Y: u32, const M: u32, const A: u32, const T: bool> RawMutex
     for Policy<S, Y, M, A, T>
 {

@@ -1,4 +1,4 @@
-//! The table: what a section costs, and how evenly threads get in, policy by policy.
+//! The table of policies: the cost of a section, and how evenly threads enter.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -42,7 +42,7 @@ const LOCKS: [(&str, Run); 11] = [
     ("spin", run::<spin::Mutex<u64>>),
 ];
 
-/// Steps in a section: some nanoseconds, some twenty microseconds.
+/// Work steps in a section: some nanoseconds, and some twenty microseconds.
 const SECTIONS: [u64; 2] = [8, 20_000];
 const THREADS: [usize; 4] = [1, 4, 8, 16];
 const ROUNDS: usize = 7;
@@ -52,13 +52,13 @@ const ROUND: Duration = Duration::from_millis(300);
 struct Figures {
     /// Nanoseconds per section.
     wall: f64,
-    /// The same of all processors.
+    /// Processor time per section, of all threads.
     cpu: f64,
-    /// Sections of the busiest thread over those of the idlest.
+    /// Sections of the busiest thread divided by those of the idlest.
     share: f64,
 }
 
-/// Rounds are interleaved, so that a change of the machine's load meets all rows alike.
+/// Interleaves the rounds, so that a change of the machine's load affects all rows alike.
 pub(crate) fn print() {
     for steps in SECTIONS {
         println!("\nsections of {steps} steps; wall ns / cpu ns / share median (worst)\n");
@@ -137,11 +137,11 @@ fn run<L: Lock>(threads: usize, steps: u64) -> Figures {
     }
 }
 
-/// What this process has used of all processors.
+/// The processor time of this process.
 fn processor_time() -> Duration {
-    // SAFETY: all zero is a valid `rusage`.
+    // SAFETY: all-zero is a valid `rusage`.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: `usage` outlives the call.
+    // SAFETY: `usage` is a valid, exclusive reference.
     let known = unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
     assert_eq!(known, 0);
     let time = |time: libc::timeval| {

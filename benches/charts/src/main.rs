@@ -1,8 +1,9 @@
-//! Draws the charts of `docs/benchmarks` from `charts.tsv` next to them; with `--check` only compares.
+//! Draws the charts of `docs/benchmarks` from `charts.tsv` in the same folder. `--check` only
+//! compares them.
 //!
-//! A line of the table is a figure: chart, group, series, value, and where the series is a range also its end. A line with
-//! one `#` says where the figures below it were measured. A chart is a bar for each figure, or a line for each series if its
-//! groups are numbers.
+//! Each line of the table is a figure: chart, group, series, value, and the end of the range if the
+//! series is a range. A line with one `#` says where the following figures were measured. A chart
+//! has a bar per figure, or a line per series if its groups are numbers.
 
 use std::error::Error;
 use std::fs;
@@ -14,7 +15,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/benchmarks/");
 const WIDTH: u32 = 720;
-/// Left of the bars their names stand, right of them the values.
+/// Width of the names left of the bars. The values are right of them.
 const NAMES: u32 = 200;
 const VALUES: u32 = 140;
 const LINE: u32 = 18;
@@ -27,7 +28,7 @@ struct Chart {
     file: &'static str,
     title: &'static str,
     unit: &'static str,
-    /// Of an axis across, if the groups are numbers.
+    /// The label of the horizontal axis, if the groups are numbers.
     groups: Option<&'static str>,
 }
 
@@ -222,7 +223,7 @@ where
     Ok(svg)
 }
 
-/// A line for each series over the groups.
+/// A line per series over the groups.
 fn lines(chart: &Chart, across: &str, figures: &[Figure<'_>]) -> Result<String> {
     let mut svg = String::new();
     {
@@ -278,7 +279,7 @@ fn lines(chart: &Chart, across: &str, figures: &[Figure<'_>]) -> Result<String> 
     Ok(svg)
 }
 
-/// The values, with some room.
+/// The range of the values with a margin.
 fn around(figures: &[Figure<'_>]) -> Range<f64> {
     let ends = figures
         .iter()

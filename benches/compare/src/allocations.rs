@@ -1,4 +1,4 @@
-//! Heap allocations, counted on request.
+//! Counts heap allocations on request.
 //!
 //! While counting is off, an allocation costs one load of a word that is never written.
 
@@ -20,33 +20,33 @@ fn note() {
     }
 }
 
-// SAFETY: every call is handed on to the system's allocator as it came.
+// SAFETY: forwards every call unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         note();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the contract of `alloc_zeroed`.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         note();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the contract of `realloc`.
         unsafe { System.realloc(pointer, layout, size) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the contract of `dealloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
 
-/// How many allocations all threads make while `section` runs.
+/// Returns the number of allocations that all threads make while `section` runs.
 pub fn during(section: impl FnOnce()) -> u64 {
     let before = COUNT.load(Relaxed);
     ON.store(true, Relaxed);

@@ -14,7 +14,7 @@ pub enum Command {
     Spin,
 }
 
-/// Reads the arguments that follow the program's name.
+/// Parses the arguments after the program's name.
 pub fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Command, Box<dyn Error>> {
     let command = arguments.next().ok_or(USAGE)?;
     let (flags, words): (Vec<_>, Vec<_>) =
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_may_stand_before_and_behind_the_words() {
+    fn flags_may_precede_and_follow_the_words() {
         for line in [
             ["run", "--quick", "empty/1024", "tokio spawn"],
             ["run", "empty/1024", "tokio spawn", "--quick"],
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_refused() {
+    fn unknown_arguments_are_refused() {
         for line in [
             &["run", "case"][..],
             &["run", "--fast", "case", "pool"],

@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-/// One counter on cache lines of its own.
+/// A counter on its own cache line.
 #[repr(align(128))]
 struct Slot(AtomicU64);
 
-/// More threads than that share: with so many, none is often on a core.
+/// Further threads share counters. With that many threads, each is rarely on a core.
 static SLOTS: [Slot; 1024] = [const { Slot(AtomicU64::new(0)) }; 1024];
 
-/// An empty task. It carries one word, as the least of real tasks do: a closure without captures
-/// has no size, and to box it costs nothing.
+/// An empty task. It captures one word, like the smallest real tasks: a closure without captures
+/// has size zero, and boxing it costs nothing.
 #[inline]
 pub fn task() -> impl FnOnce() + Send + 'static {
     let word = black_box(1_u64);
@@ -24,7 +24,7 @@ pub fn task() -> impl FnOnce() + Send + 'static {
     }
 }
 
-/// The last thing that a task does.
+/// Called by each task at its end.
 #[inline]
 pub fn bump() {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -39,16 +39,16 @@ pub fn bump() {
     SLOTS[mine].0.fetch_add(1, Relaxed);
 }
 
-/// How many tasks have ended in this process.
+/// Returns the number of tasks that have ended in this process.
 pub fn bumps() -> u64 {
     SLOTS.iter().map(|slot| slot.0.load(Relaxed)).sum()
 }
 
 /// Sleeps until `target` tasks have ended.
 ///
-/// It looks every 100 microseconds: the error is some hundred microseconds in a section of some
-/// hundred milliseconds. To spin instead would take a core from the pool; to let tasks count
-/// down one word would make all of them share its cache line.
+/// It checks every 100 microseconds. The error is some hundred microseconds in a section of some
+/// hundred milliseconds. Spinning would take a core from the pool, and counting down a single word
+/// would make all tasks share its cache line.
 pub fn wait_for(target: u64) {
     while bumps() < target {
         thread::sleep(Duration::from_micros(100));

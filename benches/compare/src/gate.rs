@@ -1,4 +1,4 @@
-//! Makes a pool have all its threads, before anything is measured.
+//! Has a pool start all its threads before a measurement.
 
 use std::sync::Arc;
 use std::sync::atomic::{
@@ -13,11 +13,11 @@ use atomic_wait::{wait, wake_all};
 use crate::neighbours;
 use crate::peer::Peer;
 
-/// How long to wait for threads that do not come.
+/// How long to wait for threads that do not start.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Where tasks wait. No lock: ten thousand threads that are woken at once would queue for it, and
-/// beside spinning neighbours that takes longer than all the rest.
+/// A gate for tasks without a lock: ten thousand threads that are woken at once would wait for it,
+/// which next to spinning neighbours takes longer than the rest of a run.
 struct Gate {
     arrived: AtomicU32,
     /// 0 or 1.
@@ -26,22 +26,22 @@ struct Gate {
 
 impl Gate {
     fn enter(&self) {
-        self.arrived.fetch_add(1, Relaxed); // A number, no more.
+        self.arrived.fetch_add(1, Relaxed); // A number that orders nothing.
         while self.open.load(Acquire) == 0 {
             wait(&self.open, 0);
         }
     }
 
     fn open(&self) {
-        self.open.store(1, Release); // Pairs with the Acquire of the threads that wait.
+        self.open.store(1, Release); // Pairs with the Acquire of the waiting threads.
         wake_all(&raw const self.open);
     }
 }
 
-/// Submits so many tasks that each wait until all have begun, and returns when they have.
+/// Submits `threads` tasks, each of which waits until all have begun, and returns when they have.
 ///
-/// A pool that cannot run so many at once lets them go after some seconds: then what is measured is
-/// what it has. Neighbours rest meanwhile.
+/// If a pool cannot run that many at once, the gate opens after some seconds, and the pool is
+/// measured with the threads that it has. Neighbours pause meanwhile.
 pub fn fill<P: Peer>(peer: &P, threads: u32) {
     neighbours::resting(|| fill_now(peer, threads));
 }
@@ -60,6 +60,6 @@ fn fill_now<P: Peer>(peer: &P, threads: u32) {
         thread::sleep(Duration::from_micros(100));
     }
     gate.open();
-    // They may still be on their way out of the gate, or to sleep.
+    // The threads may still be leaving the gate or going to sleep.
     thread::sleep(Duration::from_millis(if threads > 100 { 50 } else { 2 }));
 }

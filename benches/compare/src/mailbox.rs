@@ -1,16 +1,19 @@
-//! A mailbox of one word: the least that a hand-off between two threads can be.
+//! A mailbox of one word: the minimum of a hand-off between two threads.
 //!
 //! It has no queue, no errors, no shutdown and one kind of task. Where it is faster than a pool,
-//! the difference is what the pool's promises cost.
+//! the difference is the cost of the pool's guarantees.
 //!
-//! Its threads wait as the pool's do, so that protocols are compared and not waits: as many looks
-//! and yields for either side as in `crates/pool-core/src/sched/spin.rs`, the same yields that are
-//! left out where others compute, then sleep.
+//! Its threads wait like those of the pool, so that the comparison shows the protocols and not
+//! the waits: as many checks and yields for either side as in
+//! `crates/pool-core/src/sched/spin.rs`, without yields while other threads compute, and then a
+//! sleep.
 //!
 //! # Invariants
-//! 1. A sender makes it `TASK` only when it is `READY`, so its task waits for no other.
-//! 2. Only the owner makes it `READY`, after the task has ended.
-//! 3. A thread marks the word before it sleeps; a thread that changes a marked word wakes all.
+//! 1. A sender changes the word to `TASK` only if it is `READY`, so a task never waits for
+//!    another.
+//! 2. Only the owner changes it to `READY`, after the task has ended.
+//! 3. A thread marks the word before it sleeps, and a thread that changes a marked word wakes
+//!    all.
 
 use std::sync::Arc;
 use std::sync::atomic::{
@@ -24,34 +27,34 @@ use sync_shim::thread::{spin_loop, yield_briefly};
 
 const READY: u32 = 0;
 const TASK: u32 = 1;
-/// Or-ed to the word by threads that go to sleep on it.
+/// Flag of the word, set by threads before they sleep on it.
 const ASLEEP: u32 = 2;
 
-/// Looks before a sleep: first in a row, then with other threads let in between.
+/// The checks before a sleep: first in a row, then with yields between.
 #[derive(Clone, Copy)]
 struct Effort {
     spins: u32,
     yields: u32,
 }
 
-/// The owner that waits for a task, as a worker of the pool that has none.
+/// The owner that waits for a task, like a worker of the pool without one.
 const OWNER: Effort = Effort {
     spins: 16,
     yields: 16,
 };
 
-/// A sender that waits for the owner, as a submitter at a full pool.
+/// A sender that waits for the owner, like a submitter at a full pool.
 const SENDER: Effort = Effort {
     spins: 8,
     yields: 16,
 };
 
-/// See the module's documentation.
+/// A mailbox, described in the module's documentation.
 #[repr(align(128))]
 pub struct Mailbox(AtomicU32);
 
 impl Mailbox {
-    /// A mailbox and the thread that owns it, which calls `body` for each task.
+    /// Creates a mailbox and the thread that owns it, which calls `body` for each task.
     pub fn start(body: impl Fn() + Send + 'static) -> Arc<Self> {
         let mailbox = Arc::new(Self(AtomicU32::new(READY)));
         let owned = Arc::clone(&mailbox);
@@ -65,20 +68,20 @@ impl Mailbox {
         mailbox
     }
 
-    /// Hands a task over as soon as the owner is free.
+    /// Hands over a task as soon as the owner is free.
     #[inline]
     pub fn send(&self) {
         self.send_with(|| ());
     }
 
-    /// The same, and calls `leave` before, when the owner has done with all that was sent earlier.
-    /// Where several threads send, it may be called more than once.
+    /// The same, and calls `leave` before, when the owner has completed all earlier tasks. If
+    /// several threads send, it may be called more than once.
     #[inline]
     pub fn send_with(&self, mut leave: impl FnMut()) {
         loop {
             let word = self.wait_until(READY, SENDER);
             leave();
-            // Pairs with the owner's exchange, as do the others.
+            // Pairs with the owner's exchange, as the other exchanges do.
             let put = self.0.compare_exchange(word, TASK, AcqRel, Acquire);
             if put.is_ok() {
                 if word & ASLEEP != 0 {
@@ -95,7 +98,7 @@ impl Mailbox {
         }
     }
 
-    /// Returns the word once it is in this state.
+    /// Waits for this state, and returns the word.
     #[inline]
     fn wait_until(&self, state: u32, effort: Effort) -> u32 {
         for _ in 0..effort.spins {
@@ -115,10 +118,10 @@ impl Mailbox {
         self.sleep_until(state)
     }
 
-    /// The word, if it is in this state.
+    /// Returns the word if it is in this state.
     #[inline]
     fn look(&self, state: u32) -> Option<u32> {
-        let word = self.0.load(Acquire); // Pairs with the exchange that wrote that state.
+        let word = self.0.load(Acquire); // Pairs with the exchange that wrote the state.
         (word & !ASLEEP == state).then_some(word)
     }
 
@@ -148,7 +151,7 @@ mod tests {
     use std::sync::atomic::AtomicU64;
 
     #[test]
-    fn its_threads_look_as_often_as_those_of_the_pool() {
+    fn a_mailboxs_threads_spin_as_long_as_the_pools() {
         let pool = include_str!("../../../crates/pool-core/src/sched/spin.rs");
         let pool: String = pool.split_whitespace().collect();
         for (name, Effort { spins, yields }) in [("SEARCH", OWNER), ("SUBMIT", SENDER)] {
@@ -158,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn every_task_runs_once_however_many_send() {
+    fn every_task_of_several_senders_runs_once() {
         let ran = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&ran);
         let mailbox = Mailbox::start(move || {

@@ -1,18 +1,18 @@
 //! One case of the comparison, on one pool, in one process.
 //!
-//! `compare list` says which cases there are and which pools can do them, `compare run CASE POOL`
-//! runs one of them and prints its figures, a JSON object per line, the headline first.
-//! `cargo xtask bench` starts this program over and over and judges the figures.
+//! `compare list` prints the cases and the pools of each. `compare run CASE POOL` runs one case
+//! and prints its figures, a JSON object per line, the headline first. `cargo xtask bench` runs
+//! this program repeatedly and evaluates the figures.
 //!
-//! Not for: statistics. A single run on a shared machine says little.
+//! No statistics are computed here: a single run on a shared machine says little.
 //!
-//! # What always holds
-//! 1. A pool is measured in a process that has seen no other pool.
+//! # Invariants
+//! 1. A pool is measured in a process that has not used any other pool.
 //! 2. Every peer gets the same number of threads, the same tasks and the same way of counting.
-//! 3. Threads are started and warm before a section is measured, unless starting them is part of
-//!    the question.
-//! 4. This program spins on no core while a section is measured: on a machine of two cores a
-//!    main thread that spins would take half of it from the pool.
+//! 3. Threads are started and warm before a section is measured, unless the case measures their
+//!    start.
+//! 4. The main thread does not spin while a section is measured: on a machine of two cores it
+//!    would take half of a core from the pool.
 
 mod allocations;
 mod args;
@@ -45,7 +45,7 @@ fn main() {
         eprintln!("compare: {error}");
         process::exit(1);
     }
-    // Pools are not taken down: some need seconds for it, and it is no part of any question.
+    // Pools are not released: some need seconds for it, and no case measures it.
     process::exit(0);
 }
 

@@ -1,4 +1,4 @@
-//! Processes that spin beside the measured one, one per core.
+//! Processes that spin while a pool is measured, one per core.
 
 use std::error::Error;
 use std::io::{self, Read, Write};
@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use crate::meter::cores;
 
-/// Spinning processes. They end when this is dropped, or when this process ends however it does.
+/// Spinning processes. They end when this is dropped, or when this process ends in any way.
 pub struct Neighbours(Vec<Child>);
 
-/// Their standard inputs, which carry their commands. They end when these are closed.
+/// The standard inputs of the processes. They carry commands, and the processes end when they are
+/// closed.
 static INPUTS: Mutex<Vec<ChildStdin>> = Mutex::new(Vec::new());
 
 const SPIN: u8 = b'1';
@@ -49,13 +50,14 @@ fn inputs(change: impl FnOnce(&mut Vec<ChildStdin>)) {
     change(&mut INPUTS.lock().unwrap_or_else(PoisonError::into_inner));
 }
 
-/// Lets them rest, if there are any, while something is prepared that is not measured: to start ten
-/// thousand threads beside them would take most of a run.
+/// Pauses the processes, if there are any, during a preparation that is not measured. Starting ten
+/// thousand threads next to them would take most of a run.
 pub fn resting(prepare: impl FnOnce()) {
     let send = |what| {
         inputs(|inputs| {
             for input in inputs {
-                // One that is gone cannot disturb, and the run will miss nothing but its noise.
+                // A process that has ended cannot disturb the preparation, and the run only lacks
+                // its noise.
                 let _ = input.write_all(&[what]);
             }
         });
@@ -65,13 +67,14 @@ pub fn resting(prepare: impl FnOnce()) {
     send(SPIN);
 }
 
-/// `compare spin`: keeps one core busy until standard input ends, but for when it says to rest.
+/// `compare spin`: keeps one core busy until standard input ends, except while paused.
 pub fn spin() -> Result<(), Box<dyn Error>> {
     static RESTING: AtomicBool = AtomicBool::new(false);
     thread::Builder::new().spawn(|| {
         for byte in io::stdin().lock().bytes() {
             match byte {
-                Ok(byte) => RESTING.store(byte == REST, Relaxed), // Soon enough.
+                // Relaxed: the spinning thread only has to see the value soon.
+                Ok(byte) => RESTING.store(byte == REST, Relaxed),
                 Err(_) => break,
             }
         }

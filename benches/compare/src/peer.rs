@@ -1,15 +1,15 @@
-//! What a pool must do to be compared.
+//! The interface of a compared pool.
 //!
-//! Everything is generic and nothing boxed here: a peer's figure holds only what it does itself.
+//! All of it is generic and nothing is boxed, so that a peer's figures contain only its own cost.
 
 use std::time::Duration;
 
-/// How large a pool is made.
+/// The size of a pool.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub threads: u32,
-    /// How many accepted tasks may wait; `None` is without bound. Pools that know no bound have
-    /// none, whatever this says.
+    /// The number of accepted tasks that may wait; `None` is unlimited. Ignored by pools without a
+    /// limit.
     pub depth: Option<u32>,
 }
 
@@ -31,12 +31,12 @@ impl Shape {
 
 /// A pool in its idiomatic configuration.
 pub trait Peer: Send + Sync + Sized + 'static {
-    /// How a task reaches the pool it runs on.
+    /// The handle by which a task reaches its own pool.
     type Inner: Clone + Send + 'static;
 
     fn start(shape: Shape) -> Self;
 
-    /// Hands a task over and forgets it. Waits where the pool is bounded and full.
+    /// Submits a task and forgets it. Waits if the pool is bounded and full.
     fn submit<F: FnOnce() + Send + 'static>(&self, task: F);
 
     fn inner(&self) -> Self::Inner;
@@ -44,8 +44,8 @@ pub trait Peer: Send + Sync + Sized + 'static {
     /// Submits from inside a task.
     fn submit_inner<F: FnOnce() + Send + 'static>(inner: &Self::Inner, task: F);
 
-    /// Runs it on the pool and waits for its value. For pools without handles this is what their
-    /// users write.
+    /// Runs the task on the pool and waits for its value. For pools without handles, the usual code
+    /// of their users.
     fn ask<T: Send + 'static, F: FnOnce() -> T + Send + 'static>(&self, task: F) -> T {
         let (sender, receiver) = crossbeam_channel::bounded(1);
         self.submit(move || drop(sender.send(task())));
@@ -53,19 +53,19 @@ pub trait Peer: Send + Sync + Sized + 'static {
     }
 }
 
-/// A pool that can say no.
+/// A pool that can refuse tasks.
 pub trait Refusing: Peer {
-    /// Hands a task over at once, or drops it and says `false`.
+    /// Submits a task at once, or drops it and returns `false`.
     fn try_submit<F: FnOnce() + Send + 'static>(&self, task: F) -> bool;
 }
 
-/// A pool that starts threads as they are needed, and ends those that idle.
+/// A pool that starts threads as needed and ends idle ones.
 pub trait Elastic: Peer {
-    /// Up to so many threads, of which idle ones end after `keep_alive`.
+    /// Creates a pool of up to `most` threads, which end after `keep_alive`.
     fn elastic(most: u32, keep_alive: Duration) -> Self;
 }
 
-/// Something to do with a pool of any kind.
+/// A measurement that works with any pool.
 pub trait Job {
     type Out;
     fn run<P: Peer>(self, peer: &'static P) -> Self::Out;
@@ -77,7 +77,7 @@ pub trait RefusingJob {
     fn run<P: Refusing>(self, peer: &'static P) -> Self::Out;
 }
 
-/// The same for elastic pools, which the job makes itself.
+/// The same for elastic pools, which the measurement creates itself.
 pub trait ElasticJob {
     type Out;
     fn run<P: Elastic>(self) -> Self::Out;

@@ -1,4 +1,4 @@
-//! How long after its submit each task began.
+//! The delay from the submit of each task to its start.
 
 use std::sync::atomic::{
     AtomicU64, AtomicUsize,
@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use crate::percentiles::Percentiles;
 
-/// Room for the delays of so many tasks. Never freed, so that tasks may refer to it.
+/// The delays of a fixed number of tasks. Never freed, so that tasks may refer to it.
 pub struct Stamps {
-    /// Nanoseconds, in the order in which tasks began.
+    /// Nanoseconds, in the order in which tasks started.
     delays: Vec<AtomicU64>,
     began: AtomicUsize,
 }
@@ -24,23 +24,23 @@ impl Stamps {
         }))
     }
 
-    /// The first thing a task does: says how long ago it was submitted.
+    /// Called first by each task: records how long ago it was submitted.
     #[inline]
     pub fn begin(&self, submitted: Instant) {
         let delay = u64::try_from(submitted.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.note(delay);
     }
 
-    /// Adds a delay that was measured otherwise.
+    /// Records a delay that was measured otherwise.
     pub fn note(&self, delay: u64) {
-        let place = self.began.fetch_add(1, Relaxed); // Places are distinct; nothing else is said.
+        let place = self.began.fetch_add(1, Relaxed); // Only makes the places distinct.
         if let Some(slot) = self.delays.get(place) {
-            // Zero is no delay, but a task that has not begun. Pairs with the Acquire in `wait`.
+            // Zero means that the task has not started. Pairs with the Acquire in `wait`.
             slot.store(delay.max(1), Release);
         }
     }
 
-    /// Sleeps until all `tasks` have begun, and takes their delays.
+    /// Sleeps until all `tasks` have started, and returns their delays.
     pub fn wait(&self, tasks: usize) -> Percentiles {
         let delays = self.delays.iter().take(tasks).map(|slot| {
             loop {
@@ -53,7 +53,7 @@ impl Stamps {
         Percentiles::new(delays.collect())
     }
 
-    /// How many tasks there is room for.
+    /// Returns the capacity in tasks.
     pub fn room(&self) -> usize {
         self.delays.len()
     }
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_come_back_sorted_whoever_noted_them() {
+    fn delays_are_returned_sorted() {
         let stamps = Stamps::of(3);
         thread::scope(|scope| {
             for delay in [3000, 1000, 2000] {

@@ -1,4 +1,4 @@
-//! How long many tasks take, from the first submit to the last completion.
+//! The time of many tasks, from the first submit to the last completion.
 
 use std::sync::Barrier;
 use std::thread;
@@ -8,10 +8,11 @@ use crate::count::{bumps, wait_for};
 use crate::meter::{Meter, Spent};
 use crate::report::Report;
 
-/// Tasks that may be waiting in an unbounded queue: memory for more says little and takes long.
+/// The limit of tasks that may wait in an unbounded queue. More would use memory and show nothing
+/// new.
 const MOST: u32 = 2_000_000;
 
-/// One measured section of so many tasks.
+/// A measured section and the number of its tasks.
 #[derive(Clone, Copy)]
 pub struct Throughput {
     pub spent: Spent,
@@ -23,26 +24,27 @@ impl Throughput {
         Report::new().per_task(self.spent, self.tasks)
     }
 
-    /// The time as a multiple of what the bare work takes on `cores` processors.
+    /// Returns the time as a multiple of the bare work on `cores` processors.
     pub fn over_ideal(self, work: Duration, cores: u32) -> f64 {
         let ideal = work.as_secs_f64() * f64::from(self.tasks) / f64::from(cores);
         self.spent.wall.as_secs_f64() / ideal
     }
 }
 
-/// Calls `submit` from so many threads, as often as takes about `budget`; each call must make one
-/// task end in a [`bump`](crate::count::bump). See [`measure_by`].
+/// Calls `submit` from `producers` threads, as often as takes about `budget`. Each call must make
+/// one task end in a [`bump`](crate::count::bump). See [`measure_by`].
 pub fn measure(producers: u32, budget: Duration, submit: impl Fn() + Sync) -> Throughput {
     measure_by(budget, |tasks| section(producers, tasks, &submit))
 }
 
-/// Calls `section` with a number of tasks that takes about `budget`; it says what they took.
+/// Calls `section` with a number of tasks that takes about `budget`. It returns the time of the
+/// tasks.
 ///
-/// The first, shorter sections warm the pool and say how many tasks fit into the budget. They are a
-/// part of it large enough that a thread which waits its turn for a core does not decide. Where
-/// tasks take long, a section has few of them: what it shows is the time of one.
+/// Shorter sections come first. They warm the pool and determine how many tasks fit into the
+/// budget. They are long enough that a thread which waits for a core does not decide. If tasks take
+/// long, a section has few of them, and shows the time of a single one.
 pub fn measure_by(budget: Duration, mut section: impl FnMut(u32) -> Spent) -> Throughput {
-    let mut tasks = 32; // Some are long.
+    let mut tasks = 32; // Small, because some tasks are long.
     let mut spent = section(tasks);
     while spent.wall < budget / 8 && tasks < MOST / 8 {
         tasks *= 4;
@@ -50,7 +52,7 @@ pub fn measure_by(budget: Duration, mut section: impl FnMut(u32) -> Spent) -> Th
     }
     let mut wall = spent.wall;
     if wall < budget {
-        // Once more: were the last one slow by chance, the measured section would be too short.
+        // Repeated: if the last one was slow by chance, the measured section would be too short.
         wall = wall.min(section(tasks).wall);
     }
     let mut done = Throughput { spent, tasks };
@@ -67,10 +69,10 @@ pub fn measure_by(budget: Duration, mut section: impl FnMut(u32) -> Spent) -> Th
     done
 }
 
-/// The same for a given number of tasks, all counted.
+/// The same for a given number of tasks, all of which are counted.
 pub fn section(producers: u32, tasks: u32, submit: &(impl Fn() + Sync)) -> Spent {
     let target = bumps() + u64::from(tasks);
-    // The producers' threads are started before, and set out together.
+    // The producers' threads are started before, and begin together.
     let begin = Barrier::new(producers as usize + 1);
     let meter = thread::scope(|scope| {
         for producer in 0..producers {
@@ -119,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn every_share_is_submitted_however_it_divides() {
-        section(3, 10, &bump); // Would wait for ever, were one missing.
+    fn every_producers_share_is_submitted() {
+        section(3, 10, &bump); // Hangs if one were missing.
     }
 }

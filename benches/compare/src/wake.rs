@@ -1,4 +1,4 @@
-//! A futex and nothing else: what no pool can be quicker than.
+//! A bare futex, the lower bound of a pool's wake-up.
 
 use std::sync::Arc;
 use std::sync::atomic::{
@@ -12,9 +12,9 @@ use std::time::Instant;
 pub struct Sleeper(Arc<Shared>);
 
 struct Shared {
-    /// How often it was woken.
+    /// The number of wake-ups.
     calls: AtomicU32,
-    /// When it woke last, in nanoseconds since `origin`, and 0 while it has not.
+    /// The time of the last wake-up, in nanoseconds since `origin`, or 0.
     woke: AtomicU64,
     origin: Instant,
 }
@@ -41,7 +41,7 @@ impl Sleeper {
         Self(shared)
     }
 
-    /// Wakes it. Call it only after the last wake-up was [`taken`](Self::taken).
+    /// Wakes the thread. Call it only after the last wake-up was [`taken`](Self::taken).
     pub fn wake(&self) -> Instant {
         let start = Instant::now();
         self.0.calls.fetch_add(1, Release); // Pairs with the Acquire of the sleeper.
@@ -49,7 +49,7 @@ impl Sleeper {
         start
     }
 
-    /// How many nanoseconds after `start` it woke up, if it has.
+    /// Returns the nanoseconds from `start` to the wake-up, if the thread has woken up.
     pub fn taken(&self, start: Instant) -> Option<u64> {
         let woke = self.0.woke.load(Acquire); // Pairs with the Release of the sleeper.
         if woke == 0 {

@@ -1,4 +1,4 @@
-//! Work of a known length.
+//! Work of a known duration.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use crate::meter::cores;
 
-/// How many steps this processor does in a nanosecond.
+/// The steps that this processor makes per nanosecond.
 #[derive(Clone, Copy)]
 pub struct Pace(f64);
 
-/// About a nanosecond per step, each waiting for the one before.
+/// About a nanosecond per step. Each step depends on the previous one.
 #[inline]
 pub fn steps(count: u32) {
     let mut value = 1_u64;
@@ -21,8 +21,8 @@ pub fn steps(count: u32) {
 }
 
 impl Pace {
-    /// Measures it in this process, on so many threads at once: cores that share something are
-    /// slower together, and together they will work.
+    /// Measures with `threads` threads at once, because cores that share resources are slower
+    /// together, as they will be in the case.
     pub fn measure(threads: u32) -> Self {
         let (threads, begin) = (
             threads.min(cores()),
@@ -40,7 +40,7 @@ impl Pace {
         Self(f64::from(TRIAL) * f64::from(threads) / (bests * 1e9))
     }
 
-    /// The steps that take so long.
+    /// The steps that take this long.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -51,12 +51,12 @@ impl Pace {
     }
 }
 
-/// Steps of a trial: some 20 microseconds.
+/// Steps of a trial, about 20 microseconds.
 const TRIAL: u32 = 20_000;
 
-/// The best of many short trials: whatever disturbs one of them makes it longer, never shorter.
+/// The best of many short trials, because every disturbance makes a trial longer.
 fn best_trial() -> Duration {
-    steps(20 * TRIAL); // The processor may have to wake up.
+    steps(20 * TRIAL); // The processor may have to leave a sleep state.
     let trial = |_| {
         let start = Instant::now();
         steps(TRIAL);

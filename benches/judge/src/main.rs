@@ -1,13 +1,14 @@
-//! `cargo xtask bench`: how the pool and the queues compare with what their users would take instead.
+//! `cargo xtask bench`: comparison of the pool and the queues with alternatives.
 //!
-//! The programs of `benches` know the cases and the pools, and run one case on one pool. This module decides what runs
-//! when, and shows what the figures say.
+//! The programs of `benches` know the cases and the pools, and run one case on one pool. This
+//! program decides which case runs when, and evaluates the figures.
 //!
-//! # What always holds
-//! 1. Each run has a process of its own, and nothing else that is started here runs at the same time, except for pools
+//! # Invariants
+//! 1. Each run has its own process. No other run takes place at the same time, except on pools
 //!    that only sleep.
-//! 2. A difference within the noise is called so.
-//! 3. A pool that fails does not end the comparison: its cell says so, and the exit code.
+//! 2. A difference within the noise is reported as such.
+//! 3. A pool that fails does not end the comparison. Its cell and the exit code report the
+//!    failure.
 
 mod flags;
 mod plan;
@@ -42,11 +43,11 @@ const FUTURES: Package = Package {
 };
 const STORES: Package = Package {
     name: "stores",
-    // A case watches a minute, or enters a million jobs.
+    // Some cases observe a minute, or push a million jobs.
     limit: Duration::from_secs(300),
     ..COMPARE
 };
-/// A workspace of its own: some of these peers bring another `SQLite`, and one program links one.
+/// A separate workspace: some peers need another `SQLite`, and a program can link only one.
 const STORES_PEERS: Package = Package {
     name: "stores-peers",
     manifest: "benches/stores-peers/Cargo.toml",
@@ -54,7 +55,8 @@ const STORES_PEERS: Package = Package {
     ..STORES
 };
 
-/// Runs what is asked for, prints it, and keeps it in the target directory, `CARGO_TARGET_DIR`.
+/// Runs the requested comparison, prints the result, and keeps it in the target directory,
+/// `CARGO_TARGET_DIR`.
 fn main() -> Result<()> {
     let flags = &Judge::from_env_or_exit();
     let kinds = [flags.stores, flags.slopes, flags.sites, flags.futures];
@@ -62,7 +64,7 @@ fn main() -> Result<()> {
         kinds.iter().filter(|it| **it).count() <= 1,
         "--stores, --slopes, --sites and --futures exclude each other"
     );
-    ensure!(flags.rounds != Some(0), "no rounds leave nothing to run");
+    ensure!(flags.rounds != Some(0), "--rounds 0 runs nothing");
     let shell = Shell::new()?;
     shell.change_dir(ROOT);
     if flags.smoke {
@@ -73,7 +75,7 @@ fn main() -> Result<()> {
         (sites::run(&shell, flags)?, 0)
     } else {
         let (plan, runs) = compare(&shell, flags)?;
-        ensure!(!plan.entries.is_empty(), "no case has such a name");
+        ensure!(!plan.entries.is_empty(), "no case has this name");
         let failures = runs.iter().flatten().filter(|it| it.failure.is_some());
         let text = if flags.slopes {
             slopes::table(&plan, &runs)
@@ -106,7 +108,7 @@ fn write_futures(text: &str) -> Result<()> {
     )
 }
 
-/// Runs a comparison: of pools, or of durable queues on the servers that are installed.
+/// Compares pools, or durable queues on the installed servers.
 fn compare(shell: &Shell, flags: &Judge) -> Result<(Plan, Vec<Vec<Runs>>)> {
     let of_stores = flags.stores || flags.slopes;
     let (packages, rounds): (&[&Package], _) = match (of_stores, flags.slopes || flags.no_peers) {
@@ -143,7 +145,7 @@ fn measure(
     Ok((plan, runs))
 }
 
-/// The pools of all programs in one case, ours first.
+/// Merges the pools of all programs in each case, ours first.
 fn merge(cases: &mut Vec<Case>, listed: Vec<Case>) {
     for case in listed {
         let Some(known) = cases.iter_mut().find(|known| known.name == case.name) else {
@@ -157,8 +159,8 @@ fn merge(cases: &mut Vec<Case>, listed: Vec<Case>) {
     }
 }
 
-/// Runs each quick case of ours and of its quick peers, and a call site of each kind, once and unoptimized: the figures mean
-/// nothing.
+/// Runs each quick case with our pool and its quick peers, and a call site of each kind, once and
+/// unoptimized. The figures mean nothing.
 fn smoke(shell: &Shell) -> Result<()> {
     for package in [&COMPARE, &FUTURES, &STORES] {
         let program = Program::build(shell, package, "dev")?;
@@ -181,7 +183,7 @@ fn smoke(shell: &Shell) -> Result<()> {
     sites::smoke(shell)
 }
 
-/// The part of a page between two markers, replaced.
+/// Replaces the part of a page between two markers.
 fn replace_between(page: &Path, begin: &str, end: &str, text: &str) -> Result<()> {
     let old = fs::read_to_string(page).with_context(|| page.display().to_string())?;
     let parts = old.split_once(begin);
@@ -199,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pools_of_all_programs_stand_in_one_case() {
+    fn the_pools_of_all_programs_are_merged_into_one_case() {
         let ours = r#"{"case":"push","group":"P","question":"?","pools":["ours, A","bare B"],"quick_pools":["ours, A"]}"#;
         let theirs = r#"{"case":"push","group":"P","question":"?","pools":["c"],"quick_pools":["c"]}
             {"case":"work","group":"W","question":"?","pools":["c"]}"#;

@@ -1,8 +1,8 @@
-//! What is to be run, and in which order.
+//! The plan of a comparison: which runs, in which order.
 //!
-//! Rounds are the outermost loop, so that a slow quarter of an hour spoils one round of all cases
-//! and not all rounds of one. The pools of a case follow each other, so that they meet the same
-//! load, and each round begins with another of them (A B C, B C A, ...), so that none always
+//! Rounds are the outermost loop, so that a slow quarter of an hour affects one round of all cases
+//! and not all rounds of one case. The pools of a case run one after the other, so that they meet
+//! the same load. Each round begins with another pool (A B C, B C A, ...), so that no pool always
 //! runs after the same neighbour.
 
 use anyhow::{Context, Result};
@@ -11,7 +11,8 @@ use serde::Deserialize;
 
 use crate::program::{Outcome, Run};
 
-/// A case as a program lists it. Names are words separated by `/`, from general to particular.
+/// A case as a program lists it. Its name consists of words separated by `/`, from general to
+/// particular.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Case {
     #[serde(rename = "case")]
@@ -24,12 +25,12 @@ pub struct Case {
     pub quick: bool,
     #[serde(default)]
     pub quick_pools: Option<Vec<String>>,
-    /// Its pools only sleep, so they may do it at the same time.
+    /// Its pools only sleep, so they may run at the same time.
     #[serde(default)]
     pub together: bool,
 }
 
-/// Reads what `list` prints, one object per line.
+/// Parses the output of `list`, one object per line.
 pub fn cases(list: &str) -> Result<Vec<Case>> {
     list.lines()
         .filter(|line| !line.trim().is_empty())
@@ -37,10 +38,10 @@ pub fn cases(list: &str) -> Result<Vec<Case>> {
         .collect()
 }
 
-/// Ends the names of cases that run while one process per core spins.
+/// The suffix of cases that run next to one spinning process per core.
 const SPIN: &str = "+spin";
 
-/// A case, alone or oversubscribed, with the pools that were asked for.
+/// A case, alone or oversubscribed, with the selected pools.
 #[derive(Debug)]
 pub struct Entry {
     pub case: Case,
@@ -54,7 +55,7 @@ impl Entry {
         format!("{}{suffix}", self.case.name)
     }
 
-    /// `+spin` behind a part selects oversubscribed cases only.
+    /// The suffix `+spin` selects only oversubscribed cases.
     fn contains(&self, part: &str) -> bool {
         match part.strip_suffix(SPIN) {
             Some(part) => self.oversubscribed && self.case.name.contains(part),
@@ -63,15 +64,15 @@ impl Entry {
     }
 }
 
-/// What the command line asks for.
+/// The selection of the command line.
 #[derive(Debug, Clone, Default)]
 pub struct Choice {
     pub quick: bool,
-    /// Nothing oversubscribed.
+    /// No oversubscribed cases.
     pub alone: bool,
-    /// Parts of names of cases; none means all.
+    /// Parts of names of cases; empty selects all.
     pub only: Vec<String>,
-    /// Parts of names of peers; none means all. Ours always runs.
+    /// Parts of names of peers; empty selects all. Ours always runs.
     pub peers: Vec<String>,
     pub rounds: usize,
 }
@@ -83,11 +84,12 @@ pub struct Plan {
     pub entries: Vec<Entry>,
 }
 
-/// What one pool printed in one entry of the plan.
+/// The output of one pool in one entry of the plan.
 #[derive(Debug, Clone, Default)]
 pub struct Runs {
     pub rounds: Vec<Vec<Metric>>,
-    /// A pool that failed runs no more: one that hangs would cost a minute in each round.
+    /// A pool that has failed does not run again, because one that hangs would cost a minute per
+    /// round.
     pub failure: Option<String>,
 }
 
@@ -123,8 +125,8 @@ impl Plan {
         }
     }
 
-    /// Runs everything, round by round, and answers with `[entry][pool]`. `run` gets the runs that are to be made at
-    /// the same time.
+    /// Runs everything round by round. Returns `[entry][pool]`. `run` gets the runs to make at the
+    /// same time.
     pub fn run(&self, run: impl Fn(&[Run<'_>]) -> Vec<Outcome>) -> Vec<Vec<Runs>> {
         let empty = |entry: &Entry| vec![Runs::default(); entry.pools.len()];
         let mut all: Vec<_> = self.entries.iter().map(empty).collect();
@@ -142,7 +144,7 @@ impl Plan {
         all
     }
 
-    /// Runs those of `pools` that have not failed yet.
+    /// Runs those of `pools` that have not failed.
     fn step(
         &self,
         entry: &Entry,
@@ -156,7 +158,7 @@ impl Plan {
             case: &entry.case.name,
             pool: &entry.pools[pool],
             quick: self.quick,
-            // The first one brings the spinning processes, so that there is one per core.
+            // The first one starts the spinning processes, so that there is one per core.
             oversubscribed: entry.oversubscribed && index == 0,
         });
         let runs: Vec<Run<'_>> = runs.collect();
@@ -192,7 +194,7 @@ mod tests {
         plan.entries.iter().map(Entry::name).collect()
     }
 
-    /// What a plan runs; those that run together in one string. `b` fails.
+    /// The runs of a plan; those at the same time in one string. `b` fails.
     fn script(list: &str, choice: &Choice) -> (Vec<String>, Vec<Vec<Runs>>) {
         let ran = RefCell::<Vec<String>>::default();
         let plan = Plan::new(&cases(list).expect("well-formed"), choice);
@@ -241,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn ours_runs_with_the_peers_that_are_asked_for_and_a_quick_run_has_its_own() {
+    fn ours_runs_with_the_selected_peers_and_a_quick_run_has_its_own() {
         let mut choice = Choice {
             peers: words(&["tokio"]),
             ..Choice::default()
@@ -258,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn each_round_begins_with_another_pool_and_one_that_failed_runs_no_more() {
+    fn each_round_begins_with_another_pool_and_a_failed_pool_does_not_run_again() {
         let choice = Choice {
             alone: true,
             rounds: 3,
@@ -272,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn of_pools_that_sleep_together_one_brings_the_spinning_processes() {
+    fn one_of_several_concurrent_pools_starts_the_spinning_processes() {
         let choice = Choice {
             rounds: 2,
             ..Choice::default()

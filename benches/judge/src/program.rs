@@ -1,4 +1,5 @@
-//! Programs that run one case on one pool in a process of its own: `compare`, `stores`, `stores-peers`.
+//! Programs that run one case on one pool in their own process: `compare`, `stores`,
+//! `stores-peers`.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -14,17 +15,17 @@ use xshell::{Shell, cmd};
 
 use crate::plan::{self, Case};
 
-/// What a program is built from, and how long one run may take.
+/// The package of a program, and the time limit of a run.
 #[derive(Debug)]
 pub struct Package {
     pub name: &'static str,
     pub manifest: &'static str,
-    /// Where it is built, below the target directory: workspaces have one each.
+    /// The build folder below the target directory, one per workspace.
     pub folder: &'static str,
     pub limit: Duration,
 }
 
-/// The figures of a run, or a sentence that says why there are none.
+/// The figures of a run, or the reason why there are none.
 pub type Outcome = Result<Vec<Metric>, String>;
 
 #[derive(Debug)]
@@ -35,7 +36,7 @@ pub struct Run<'a> {
     pub oversubscribed: bool,
 }
 
-/// A program, built, and the pools that it has.
+/// A built program, and its pools.
 #[derive(Debug)]
 pub struct Program {
     path: PathBuf,
@@ -45,7 +46,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Builds it with a profile of cargo's, `release` or `dev`.
+    /// Builds it with a profile of cargo, `release` or `dev`.
     pub fn build(shell: &Shell, package: &Package, profile: &str) -> Result<Self> {
         let Package {
             name,
@@ -70,7 +71,7 @@ impl Program {
         })
     }
 
-    /// The cases that it has.
+    /// Lists its cases.
     pub fn list(&mut self) -> Result<Vec<Case>> {
         let output = Command::new(&self.path)
             .arg("list")
@@ -85,24 +86,24 @@ impl Program {
     fn run(&self, index: usize, run: &Run<'_>) -> Outcome {
         let mut command = Command::new(&self.path);
         command.args(arguments(run));
-        // Those that run at the same time have a log each.
+        // Runs at the same time have separate logs.
         let log = self.log.with_extension(format!("{index}.log"));
         measured(&mut command, &log, self.limit)
     }
 }
 
-/// Makes all runs at the same time, each by the program that has its pool.
+/// Makes all runs at the same time, each with the program that has its pool.
 pub fn run_all(programs: &[Program], runs: &[Run<'_>]) -> Vec<Outcome> {
     thread::scope(|scope| {
         let threads = runs.iter().enumerate().map(|(index, run)| {
             let program = programs.iter().find(|it| it.pools.contains(run.pool));
             scope.spawn(move || match program {
                 Some(program) => program.run(index, run),
-                None => Err("no program has it".to_owned()),
+                None => Err("no program has this pool".to_owned()),
             })
         });
         let threads: Vec<_> = threads.collect();
-        let panicked = |_| Err("the thread that waited for it has panicked".to_owned());
+        let panicked = |_| Err("the thread that waited for the run has panicked".to_owned());
         let ended = threads.into_iter();
         ended
             .map(|thread| thread.join().unwrap_or_else(panicked))
@@ -122,14 +123,13 @@ fn arguments<'a>(run: &Run<'a>) -> Vec<&'a str> {
     arguments
 }
 
-/// Runs the command, both of its streams into the file `log`.
+/// Runs the command, with both of its streams written to the file `log`.
 fn measured(command: &mut Command, log: &Path, limit: Duration) -> Outcome {
     let (status, output) = logged(command, log, limit).map_err(|error| format!("{error:#}"))?;
     match status {
-        None => Err(format!("it was stopped after {} s", limit.as_secs())),
+        None => Err(format!("stopped after {} s", limit.as_secs())),
         Some(status) if !status.success() => {
-            Err(last_remark(&output)
-                .map_or_else(|| format!("it ended with {status}"), str::to_owned))
+            Err(last_remark(&output).map_or_else(|| format!("ended with {status}"), str::to_owned))
         }
         Some(_) => samples(&output),
     }
@@ -154,18 +154,18 @@ fn logged(
     Ok((status, fs::read_to_string(log)?))
 }
 
-/// The lines that are objects; others are remarks.
+/// Parses the lines that are objects; other lines are messages.
 fn samples(output: &str) -> Outcome {
     let lines = output.lines().filter(|line| line.starts_with('{'));
     let read = |line| serde_json::from_str(line).map_err(|error| format!("{line}: {error}"));
     let samples: Vec<Metric> = lines.map(read).collect::<Result<_, _>>()?;
     if samples.is_empty() {
-        return Err("it printed no figure".to_owned());
+        return Err("printed no figure".to_owned());
     }
     Ok(samples)
 }
 
-/// Leaves out what Rust adds to the message of a panic.
+/// Returns the last message, without the text that Rust adds to a panic.
 fn last_remark(output: &str) -> Option<&str> {
     let mut remarks = output.lines().map(str::trim).filter(|line| {
         !line.is_empty() && !line.starts_with('{') && !line.starts_with("note: run with")
@@ -179,7 +179,7 @@ mod tests {
 
     use super::*;
 
-    /// A script instead of the program.
+    /// A script in place of the program.
     fn scripted(name: &str, script: &str, limit: u64) -> Outcome {
         let log = std::env::temp_dir().join(format!("xtask-{name}-{}", std::process::id()));
         let mut command = Command::new("sh");
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_program_gets_all_that_is_asked_for() {
+    fn the_program_gets_all_arguments() {
         let mut run = Run {
             case: "a/b",
             pool: "tokio spawn",
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_read_from_the_lines_that_are_objects() {
+    fn figures_are_parsed_from_lines_that_are_objects() {
         let script = r#"
 echo "a remark" >&2
 echo '{"metric":"wall","unit":"ns/task","value":41.3}'
@@ -223,19 +223,14 @@ echo '{"metric":"rate","unit":"1/s","value":2,"better":"higher"}'"#;
     }
 
     #[test]
-    fn a_run_that_fails_hangs_or_prints_no_figure_says_so() {
+    fn a_run_that_fails_hangs_or_prints_no_figure_is_an_error() {
         let panics = "echo '{}'; echo 'first' >&2; echo 'no such pool' >&2\n\
                       echo 'note: run with RUST_BACKTRACE=1' >&2; exit 3";
         for (name, script, limit, expected) in [
             ("fails", panics, 40, "no such pool"),
-            ("silent", "exit 3", 40, "it ended with exit status: 3"),
-            (
-                "hangs",
-                "while :; do sleep 1; done",
-                0,
-                "it was stopped after 0 s",
-            ),
-            ("none", "echo done", 40, "it printed no figure"),
+            ("silent", "exit 3", 40, "ended with exit status: 3"),
+            ("hangs", "while :; do sleep 1; done", 0, "stopped after 0 s"),
+            ("none", "echo done", 40, "printed no figure"),
         ] {
             assert_eq!(scripted(name, script, limit), Err(expected.to_owned()));
         }

@@ -1,4 +1,5 @@
-//! What was measured, as Markdown tables that a terminal can show: a row for each metric of a case, a column for each pool.
+//! The results as Markdown tables that are readable in a terminal: a row per metric of a case, a
+//! column per pool.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,13 +11,12 @@ use xshell::{Shell, cmd};
 use crate::plan::{Entry, Plan, Runs};
 use crate::statistics::{Ratio, Verdict, median};
 
-/// Stands below the tables.
+/// Printed below the tables.
 const LEGEND: &str = "2.0x: ours is twice as good as this pool, by medians over the rounds; 0.50x: half as good; ≈: \
     the difference is within noise (the interval of 95 % contains 1); a pool named `bare ..` is a yardstick, no peer. \
     Oversubscribed: while one process per core spins.";
 
-/// Where figures come from: machine, kernel, compiler, commit, date, and how many processes wanted to run in the minute
-/// before.
+/// The origin of the figures: machine, kernel, compiler, commit, date, and load of the last minute.
 pub fn origin(shell: &Shell) -> Result<String> {
     let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let mut models = cpus
@@ -42,7 +42,8 @@ pub fn load() -> String {
     loads.split(' ').next().unwrap_or("unknown").to_owned()
 }
 
-/// All tables, and in how many cases ours is ahead of the best peer. `runs` is `[entry][pool]`.
+/// All tables, and the number of cases in which ours is ahead of the best peer. `runs` is
+/// `[entry][pool]`.
 pub fn markdown(plan: &Plan, runs: &[Vec<Runs>]) -> String {
     let entries: Vec<_> = plan.entries.iter().zip(runs).collect();
     let title = |entry: &Entry| {
@@ -124,7 +125,7 @@ fn rows(group: &[(&Entry, &Vec<Runs>)]) -> Vec<Vec<String>> {
     rows
 }
 
-/// Not for ours: what a comparison with itself would say.
+/// Whether the pool is not ours.
 fn is_other(pool: &str, index: usize) -> bool {
     index > 0 && !pool.starts_with("ours")
 }
@@ -157,7 +158,7 @@ fn ratio(theirs: &Runs, ours: &Runs, metric: &str) -> Option<Ratio> {
     Ratio::of_pairs(&pairs, better).filter(|_| ours.failure.is_none())
 }
 
-/// By the first metric. The best peer is the one that is hardest to beat.
+/// The comparison by the first metric. The best peer is the one with the best figure.
 fn against_best_peer(entry: &Entry, runs: &[Runs]) -> Option<Verdict> {
     let metric = &*runs[0].rounds.first()?.first()?.name;
     let others = entry.pools.iter().zip(runs).enumerate();
@@ -196,7 +197,7 @@ fn factor(ratio: Ratio) -> String {
     match ratio.middle {
         _ if ratio.verdict() == Verdict::WithinNoise => "≈".to_owned(),
         f64::INFINITY => "∞x".to_owned(),
-        // A difference that the interval confirms is not rounded away to 1.0.
+        // A difference that the interval confirms is not rounded to 1.0.
         it if (it - 1.0).abs() < 0.05 => format!("{it:.3}x"),
         it if it < 0.995 => format!("{it:.2}x"),
         it if it < 9.95 => format!("{it:.1}x"),
@@ -204,7 +205,7 @@ fn factor(ratio: Ratio) -> String {
     }
 }
 
-/// Rows as Markdown, the first one as the head, with aligned columns.
+/// Rows as a Markdown table with aligned columns. The first row is the header.
 pub fn table(rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_three_digits_that_count() {
+    fn numbers_have_three_significant_digits() {
         let numbers = [
             0.0,
             0.000_012,

@@ -1,8 +1,9 @@
-//! `--sites`: what a call site costs to compile, next to the peers'.
+//! `--sites`: the cost of compiling a call site, compared with the peers.
 //!
-//! A pool's calls are generic over the closure, so each call site is compiled anew. The program `benches/sites` has one
-//! site, or with its feature `many` 200 more, each with a closure of its own. What these add to the build of that crate
-//! alone is their cost: the start of cargo and the link of what all sites share are in no figure.
+//! A pool's calls are generic over the closure, so each call site is compiled separately. The
+//! program `benches/sites` has one site, or 200 more with its feature `many`, each with a closure
+//! of its own. Their cost is the difference of two builds of that crate, so it excludes the start
+//! of cargo and the linking of shared code.
 
 use std::fs;
 use std::path::Path;
@@ -14,10 +15,10 @@ use xshell::{Shell, cmd};
 use crate::flags::Judge;
 use crate::{MANIFEST, report};
 
-/// Beyond the first.
+/// In addition to the first.
 const SITES: u32 = 200;
 const SOURCE: &str = "benches/sites/src/main.rs";
-/// Features of the program, and what they call.
+/// Features of the program, and the calls that they select.
 const KINDS: [(&str, &str); 7] = [
     ("plain", "the closure called in place"),
     ("submit", "anthill `submit`"),
@@ -85,7 +86,8 @@ fn build(shell: &Shell, kind: &str, many: bool, profile: &str) -> Result<()> {
     Ok(build.quiet().run()?)
 }
 
-/// Builds the program with its dependencies, sees that each site runs, and answers with the size of its code.
+/// Builds the program with its dependencies, checks that each site runs, and returns the size of
+/// its code.
 fn checked(shell: &Shell, kind: &str, many: bool, profile: &str) -> Result<u64> {
     build(shell, kind, many, profile)?;
     let target = shell.var("CARGO_TARGET_DIR")?;
@@ -114,13 +116,13 @@ fn size(shell: &Shell, program: &Path) -> Result<u64> {
 fn rebuilt(shell: &Shell, kind: &str, many: bool, profile: &str) -> Result<Duration> {
     let source = shell.current_dir().join(SOURCE);
     let text = fs::read(&source)?;
-    fs::write(&source, text)?; // Cargo compares times.
+    fs::write(&source, text)?; // Changes the modification time, by which cargo decides to rebuild.
     let before = processor_time_of_children()?;
     build(shell, kind, many, profile)?;
     Ok(processor_time_of_children()?.saturating_sub(before))
 }
 
-/// The processor time of all children that were waited for, and of theirs: fields 16 and 17, `cutime` and `cstime`, in
+/// The processor time of all waited-for descendants: fields 16 and 17, `cutime` and `cstime`, in
 /// hundredths of a second.
 fn processor_time_of_children() -> Result<Duration> {
     let stat =

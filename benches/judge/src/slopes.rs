@@ -1,5 +1,5 @@
-//! `bench --slopes`: what each call of our durable stores costs next to more and more jobs, queues, keys or dead
-//! letters, as a table of `docs/benchmarks/stores.md`.
+//! `bench --slopes`: the cost of each call of our durable stores over growing numbers of jobs,
+//! queues, keys or dead letters, as a table of `docs/benchmarks/stores.md`.
 //!
 //! A figure's name is `call/size/unit`; a cell of the table has the figures of all sizes.
 
@@ -14,14 +14,14 @@ use crate::{replace_between, report};
 const PAGE: &str = "docs/benchmarks/stores.md";
 const BEGIN: &str = "<!-- slopes:begin -->";
 const END: &str = "<!-- slopes:end -->";
-/// Begins the names of the cases.
+/// Prefix of the names of the cases.
 const PREFIX: &str = "slope/";
-/// Begins the names of the pools.
+/// Prefix of the names of the pools.
 const OURS: &str = "ours, ";
-/// A figure that has grown to more than this many times its first value,
+/// A figure is marked if it grows to more than this many times its first value,
 const FACTOR: f64 = 1.5;
-/// and by more than this, is marked: trees are deeper, and jobs lie on more pages. Times depend on the machine's load as
-/// well, and are not marked.
+/// and by more than this, because trees are deeper and jobs are spread over more pages. Times are
+/// not marked, because they also depend on the machine's load.
 const ALLOWED: [(&str, f64); 3] = [("pages", 30.0), ("steps", 200.0), ("script us", 50.0)];
 
 pub fn is_slope(case: &Case) -> bool {
@@ -34,7 +34,8 @@ pub fn write(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// The figures of one call of one pool in one unit, by size: the least of all rounds, which others disturbed least.
+/// The figures of one call of one pool in one unit, by size: the minimum of all rounds, which was
+/// disturbed least.
 struct Series<'a> {
     column: (&'a str, &'a str),
     call: &'a str,
@@ -44,7 +45,7 @@ struct Series<'a> {
 fn series<'a>(pool: &'a str, runs: &'a Runs) -> Vec<Series<'a>> {
     let mut all: Vec<Series<'a>> = Vec::new();
     for sample in runs.rounds.first().into_iter().flatten() {
-        // Others, as that of memory, are no slopes.
+        // Other figures, such as memory, have no slope.
         let [call, size, unit] = sample.name.split('/').collect::<Vec<_>>()[..] else {
             continue;
         };
@@ -70,7 +71,7 @@ fn series<'a>(pool: &'a str, runs: &'a Runs) -> Vec<Series<'a>> {
     all
 }
 
-/// A row for each case and call, a column for each pool and unit.
+/// A row per case and call, a column per pool and unit.
 pub fn table(plan: &Plan, runs: &[Vec<Runs>]) -> String {
     let mut cases = Vec::new();
     for (entry, runs) in plan.entries.iter().zip(runs) {
@@ -84,7 +85,7 @@ pub fn table(plan: &Plan, runs: &[Vec<Runs>]) -> String {
             columns.push(series.column);
         }
     }
-    // The units of a pool stand next to each other, though its first case may lack one of them.
+    // The units of a pool are adjacent, even if its first case lacks one of them.
     columns.sort_by_key(|(pool, _)| *pool);
     let name = |(pool, unit): &(&str, &str)| format!("{} {unit}", pool.trim_start_matches(OURS));
     let head = ["next to".to_owned(), "call".to_owned()];
@@ -115,7 +116,7 @@ pub fn table(plan: &Plan, runs: &[Vec<Runs>]) -> String {
     report::table(&rows)
 }
 
-/// `8 / 8 / 9`; in bold if it has grown.
+/// `8 / 8 / 9`, in bold if it has grown.
 fn cell(series: &Series<'_>) -> String {
     let figures = series
         .figures
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_a_call_next_to_contents_and_a_cell_has_all_sizes() {
+    fn a_row_is_a_call_with_contents_and_a_cell_has_all_sizes() {
         let listed = r#"{"case":"slope/jobs","group":"S","question":"?","pools":["ours, A","ours, B"]}
             {"case":"slope/queues","group":"S","question":"?","pools":["ours, A","ours, B"]}"#;
         let cases = cases(listed).expect("well-formed");

@@ -1,17 +1,18 @@
-//! Medians, and ratios with an interval that says how far they can be trusted.
+//! Medians, and ratios with a confidence interval.
 //!
-//! The two figures of a round were measured within minutes of each other, so what disturbed one has likely disturbed the
-//! other. The interval is that of the sign test on the rounds' ratios: at least 95 % for any distribution of the noise.
+//! The two figures of a round were measured within minutes of each other, so a disturbance of one
+//! has probably affected the other. The interval is that of the sign test on the rounds' ratios: at
+//! least 95 % for any distribution of the noise.
 
 use measure::report::Better;
 
-/// Fewer rounds say nothing about the noise.
+/// Fewer rounds show nothing about the noise.
 const FEWEST_ROUNDS: usize = 3;
 
-/// By how much ours is better than theirs: above 1 ours is ahead.
+/// The factor by which ours is better than theirs: above 1, ours is ahead.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ratio {
-    /// Of the medians. Infinite if ours is zero and theirs is not.
+    /// The ratio of the medians. Infinite if ours is zero and theirs is not.
     pub middle: f64,
     pub low: f64,
     pub high: f64,
@@ -26,7 +27,7 @@ pub enum Verdict {
 }
 
 impl Ratio {
-    /// From `(theirs, ours)`, one pair for each round. `None` without rounds.
+    /// Computes the ratio from `(theirs, ours)`, one pair per round. `None` without rounds.
     pub fn of_pairs(pairs: &[(f64, f64)], better: Better) -> Option<Self> {
         let ratio = |theirs: f64, ours: f64| match better {
             Better::Lower => quotient(theirs, ours),
@@ -40,7 +41,7 @@ impl Ratio {
             let ratios = sorted(pairs.iter().map(|pair| ratio(pair.0, pair.1)));
             (low, high) = (ratios[rank], ratios[ratios.len() - 1 - rank]);
         } else if pairs.len() >= FEWEST_ROUNDS {
-            // Too few for the test: only pools whose ranges do not meet differ.
+            // Too few for the test: pools differ only if their ranges do not overlap.
             let ours = sorted(pairs.iter().map(|pair| pair.1));
             let all = ours.iter();
             let all = sorted(all.flat_map(|ours| pairs.iter().map(|pair| ratio(pair.0, *ours))));
@@ -60,8 +61,9 @@ impl Ratio {
     }
 }
 
-/// How many ratios lie outside the interval on each side: the most for which chance, a fair coin per round, puts the true
-/// ratio outside in at most 5 % of all comparisons. `None` if even the whole range is too narrow.
+/// The number of ratios outside the interval on each side: the largest for which a fair coin per
+/// round excludes the true ratio in at most 5 % of all comparisons. `None` if even the whole range
+/// is too narrow.
 fn rank(rounds: usize) -> Option<usize> {
     let mut ways = 1.0;
     let mut outside = 0.0;
@@ -78,7 +80,7 @@ fn rank(rounds: usize) -> Option<usize> {
     None
 }
 
-/// Two zeros are equal: an idle pool that takes no time is not better than another.
+/// Two zeros are equal: an idle pool that takes no time is not better than another one.
 fn quotient(above: f64, below: f64) -> f64 {
     if above == 0.0 && below == 0.0 {
         1.0
@@ -125,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_leaves_out_what_the_sign_test_allows() {
+    fn the_interval_excludes_as_many_ratios_as_the_sign_test_allows() {
         let known = [
             (5, None),
             (6, Some(0)),
@@ -163,10 +165,10 @@ mod tests {
     }
 
     #[test]
-    fn three_rounds_tell_pools_apart_whose_ranges_do_not_meet_and_two_rounds_nothing() {
+    fn three_rounds_distinguish_pools_with_disjoint_ranges_and_two_rounds_do_not() {
         let apart = [(12.0, 9.0), (15.0, 10.0), (13.0, 11.0)];
         assert_eq!(verdict(&apart), Verdict::Ahead);
-        // Each of the three pairs has the same winner, and yet.
+        // All three pairs have the same winner, but the ranges overlap.
         let meeting = [(10.0, 9.0), (15.0, 10.0), (13.0, 11.0)];
         assert_eq!(verdict(&meeting), Verdict::WithinNoise);
         assert_eq!(verdict(&[(900.0, 1.0); 2]), Verdict::WithinNoise);
@@ -174,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn two_zeros_are_equal_and_zero_against_something_is_ahead() {
+    fn two_zeros_are_equal_and_zero_is_ahead_of_a_positive_figure() {
         assert_eq!(verdict(&[(0.0, 0.0); 7]), Verdict::WithinNoise);
         assert_eq!(verdict(&[(5.0, 0.0); 7]), Verdict::Ahead);
     }

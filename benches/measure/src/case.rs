@@ -1,4 +1,4 @@
-//! A case: one question, the pools that can answer it, and how it is asked.
+//! A case: one question, the pools that can answer it, and the function that measures it.
 
 use std::error::Error;
 use std::io::{self, Write as _};
@@ -9,30 +9,30 @@ use serde::Serialize;
 
 use crate::report::Report;
 
-/// What came of a run, or why it could not be made.
+/// The result of a run, or the reason why it could not be made.
 pub type Outcome = Result<Report, Box<dyn Error>>;
 
-/// One run, as the command line asked for it.
+/// One run, as requested on the command line.
 #[derive(Debug, PartialEq)]
 pub struct Run {
     pub case: String,
     pub pool: String,
     /// A third of the time, for a first impression.
     pub quick: bool,
-    /// Beside one spinning process per core.
+    /// Next to one spinning process per core.
     pub oversubscribed: bool,
 }
 
 impl Run {
-    /// How long a section is to be measured: some twenty slices of the scheduler, and a hundred
-    /// times the error of a look at a counter each millisecond.
+    /// The duration of a measured section: some twenty time slices of the scheduler, and a hundred
+    /// times the error of a counter that is read every millisecond.
     pub fn budget(&self) -> Duration {
         Duration::from_millis(if self.quick { 50 } else { 100 })
     }
 
-    /// How much of something that takes its time: alone, oversubscribed, and in a quick run. Beside
-    /// neighbours each wake-up may wait for a slice, so there it has to be less; figures are per
-    /// task.
+    /// The number of repetitions of a slow operation: alone, oversubscribed, and in a quick run.
+    /// Next to neighbours, each wake-up may wait for a time slice, so it has to be smaller. Figures
+    /// are per task.
     pub fn choose(&self, alone: u32, oversubscribed: u32, quick: u32) -> u32 {
         match (self.quick, self.oversubscribed) {
             (true, _) => quick,
@@ -42,7 +42,7 @@ impl Run {
     }
 }
 
-/// See the module's documentation. Its fields are the columns of `compare list`.
+/// A case. Its fields are the columns of `compare list`.
 #[derive(Serialize)]
 pub struct Case {
     #[serde(rename = "case")]
@@ -53,14 +53,14 @@ pub struct Case {
     pub quick: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub quick_pools: Vec<&'static str>,
-    /// Its pools only sleep, so they may do it at the same time.
+    /// Its pools only sleep, so they may run at the same time.
     pub together: bool,
     #[serde(skip)]
     pub run: Box<dyn Fn(&Run) -> Outcome>,
 }
 
 impl Case {
-    /// A case of these pools that stands in the full version only.
+    /// Creates a case of these pools that only the full version runs.
     pub fn new(
         name: String,
         group: &'static str,
@@ -80,7 +80,7 @@ impl Case {
         }
     }
 
-    /// Puts it into the quick version too, if `when`, with those of `pools` that can do it.
+    /// Adds it to the quick version if `when`, with those of `pools` that it has.
     pub fn quick(mut self, when: bool, pools: &[&'static str]) -> Self {
         self.quick = when;
         if when {
@@ -106,14 +106,14 @@ pub fn list(cases: &[Case]) -> Result<(), Box<dyn Error>> {
     Ok(out.flush()?)
 }
 
-/// Runs one, and prints its figures.
+/// Runs one case, and prints its figures.
 pub fn run(cases: &[Case], run: &Run) -> Result<(), Box<dyn Error>> {
     let case = cases
         .iter()
         .find(|case| case.name == run.case)
         .ok_or_else(|| format!("there is no case `{}`", run.case))?;
     if !case.pools.contains(&run.pool.as_str()) {
-        return Err(format!("`{}` cannot do the case `{}`", run.pool, run.case).into());
+        return Err(format!("`{}` does not support the case `{}`", run.pool, run.case).into());
     }
     let report = (case.run)(run)?;
     let mut out = io::stdout().lock();
@@ -125,7 +125,7 @@ pub fn run(cases: &[Case], run: &Run) -> Result<(), Box<dyn Error>> {
 
 const USAGE: &str = "list | run [--quick] CASE POOL";
 
-/// The `main` of a program that has these cases and runs them alone.
+/// Runs a program with these cases, without oversubscription.
 pub fn main(cases: &[Case]) -> ! {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (flags, words): (Vec<&str>, Vec<&str>) = arguments
@@ -149,6 +149,6 @@ pub fn main(cases: &[Case]) -> ! {
         eprintln!("{error}");
         process::exit(1);
     }
-    // Runtimes of peers are not taken down: it is no part of any question.
+    // Runtimes of peers are not shut down, because no case measures it.
     process::exit(0);
 }

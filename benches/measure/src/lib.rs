@@ -1,10 +1,10 @@
-//! What the programs that compare share: cases, meters, and figures as they are printed.
+//! Shared code of the comparing programs: cases, meters, and the format of figures.
 //!
-//! Each of those programs is asked twice: `list` says which cases there are and which contenders can
-//! do them, `run CASE POOL` runs one of them and prints its figures, a JSON object per line, the
-//! headline first. `cargo xtask bench` starts them over and over and judges the figures.
+//! Each program has two commands: `list` prints its cases and their contenders, `run CASE POOL`
+//! runs one of them and prints its figures, a JSON object per line, the headline first. `cargo
+//! xtask bench` runs them repeatedly and evaluates the figures.
 //!
-//! Not for: statistics. A single run on a shared machine says little.
+//! No statistics are computed here: a single run on a shared machine says little.
 
 pub mod case;
 pub mod meter;

@@ -1,13 +1,13 @@
-//! What the kernel knows of this process: processor time, memory, switches, threads.
+//! Resources used by this process: processor time, memory, switches, threads.
 //!
-//! The figures of `/proc` are there on Linux only; elsewhere the metrics made of them are left out.
+//! The figures of `/proc` exist on Linux only. Elsewhere, the metrics based on them are left out.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// What a section took.
+/// The resources used in a section.
 #[derive(Clone, Copy)]
 pub struct Spent {
     pub wall: Duration,
@@ -54,8 +54,8 @@ fn time_of(clock: ClockId) -> Duration {
     Duration::new(seconds, nanos)
 }
 
-/// The peak of the resident memory, in bytes. Not `getrusage`, whose peak survives an exec and so
-/// may be that of the parent process.
+/// The peak of the resident memory, in bytes. Not from `getrusage`, whose peak survives an exec and
+/// so may be that of the parent process.
 pub fn peak_memory() -> Option<f64> {
     status_of("/proc/self/status", "VmHWM:").map(|kib| kib * 1024.0)
 }
@@ -99,8 +99,8 @@ pub fn cores() -> u32 {
     })
 }
 
-/// Lets this thread's sleeps end when they are due. By default the kernel adds some 50
-/// microseconds to each, which would be as long as the pauses that are wanted here.
+/// Makes the sleeps of this thread end on time. By default the kernel adds some 50 microseconds to
+/// each, which is as long as the pauses used here.
 pub fn sleep_exactly() {
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));

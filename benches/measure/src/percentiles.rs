@@ -6,13 +6,13 @@ use std::time::Duration;
 pub struct Percentiles(Vec<u64>);
 
 impl Percentiles {
-    /// Of times in nanoseconds, in any order.
+    /// Sorts times in nanoseconds.
     pub fn new(mut nanos: Vec<u64>) -> Self {
         nanos.sort_unstable();
         Self(nanos)
     }
 
-    /// The least time that at least `share` of all are no longer than.
+    /// The smallest time that is not exceeded by a share of `share` of all times.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_values_that_were_measured() {
+    fn percentiles_are_measured_values() {
         let of_a_hundred = Percentiles::new((1..=100).rev().collect());
         for (share, nanos) in [(0.0, 1), (0.5, 50), (0.99, 99), (0.999, 100), (1.0, 100)] {
             assert_eq!(of_a_hundred.at(share), Duration::from_nanos(nanos));

@@ -1,4 +1,4 @@
-//! The figures of one run, as they are printed.
+//! The figures of one run, and their format.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -39,7 +39,7 @@ impl Report {
         Self::default()
     }
 
-    /// Adds a figure of which less is better.
+    /// Adds a figure that should be low.
     pub fn with(
         mut self,
         name: impl Into<Cow<'static, str>>,
@@ -55,7 +55,7 @@ impl Report {
         self
     }
 
-    /// Adds a figure of which more is better.
+    /// Adds a figure that should be high.
     pub fn rate(mut self, name: &'static str, unit: &'static str, value: f64) -> Self {
         self.0.push(Metric {
             name: name.into(),
@@ -66,7 +66,7 @@ impl Report {
         self
     }
 
-    /// Adds the wall and processor time of a section, for each of `count` tasks.
+    /// Adds the wall and processor time of a section, divided by `count` tasks.
     pub fn per_task(self, spent: Spent, count: u32) -> Self {
         let each = |time: Duration| time.as_secs_f64() * 1e9 / f64::from(count);
         self.with("wall", "ns/task", each(spent.wall))
@@ -86,7 +86,7 @@ impl Report {
             .with("max", "us", of.micros(1.0))
     }
 
-    /// Moves a figure to the front, where the headline stands.
+    /// Moves a figure to the front as the headline.
     pub fn headline(mut self, name: &str) -> Self {
         if let Some(index) = self.0.iter().position(|line| line.name == name) {
             self.0[..=index].rotate_right(1);
@@ -94,7 +94,7 @@ impl Report {
         self
     }
 
-    /// Adds the figures of every run, and ends the report.
+    /// Adds the figures that every run has, and ends the report.
     pub fn finish(mut self) -> Vec<Metric> {
         if let Some(bytes) = peak_memory() {
             self = self.with("memory", "MiB", bytes / 1024.0 / 1024.0);

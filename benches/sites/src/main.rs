@@ -1,5 +1,5 @@
-//! One call site, or with the feature `many` 201, each in a function of its own with a closure of its own. Prints how many
-//! of them have run.
+//! One call site, or 201 with the feature `many`, each in its own function with its own closure.
+//! Prints how many of them have run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -120,7 +120,7 @@ fn main() {
         site!(pool, ran, N);
     });
     while Arc::strong_count(&ran) > 1 {
-        std::thread::yield_now(); // A task that has ended has dropped its share.
+        std::thread::yield_now(); // A task that has ended has dropped its reference.
     }
     fence(Ordering::Acquire);
     println!("{}", ran.load(Ordering::Relaxed));

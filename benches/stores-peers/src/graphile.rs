@@ -1,5 +1,5 @@
-//! Graphile Worker: with a local queue of a hundred, and completions that are sent together, as its
-//! documentation has it for many small jobs.
+//! Graphile Worker: with a local queue of a hundred, and completions sent in batches, as its
+//! documentation recommends for many small jobs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio::runtime::Runtime;
 
 use crate::runtime::{BATCH, SESSIONS, Tasks, push_each, runtime};
 
-/// Handlers of a worker at a time.
+/// Concurrent handlers of a worker.
 const CONCURRENCY: usize = 10;
 const COMPLETIONS: Duration = Duration::from_millis(5);
 

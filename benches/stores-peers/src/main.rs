@@ -1,5 +1,5 @@
-//! The peers, in the comparison of durable queues: each with batches of a hundred, and otherwise as it
-//! is delivered.
+//! The peers in the comparison of durable queues: each with batches of a hundred, and otherwise
+//! with default settings.
 
 mod apalis;
 mod graphile;

@@ -1,5 +1,5 @@
-//! pgmq: messages, which are read for a time and deleted. A worker reads a hundred, by the polls of the
-//! server that its client offers (each 250 ms), and deletes them with one call.
+//! pgmq: messages that are read, hidden for a time, and deleted. A worker reads a hundred with the
+//! server-side polling that its client offers (every 250 ms), and deletes them with one call.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use tokio::runtime::Runtime;
 
 use crate::runtime::{BATCH, QUEUE, SESSIONS, Tasks, push_each, runtime};
 
-/// The client knows whole seconds alone; the function that it calls knows moments.
+/// The client supports only whole seconds; the SQL function takes a timestamp.
 const SEND: &str = "SELECT pgmq.send($1, t.message::jsonb, to_timestamp(t.due / 1e6))
     FROM unnest($2::text[], $3::bigint[]) AS t(message, due)";
-/// How long what was read is not read again, in seconds.
+/// How long a read message is hidden, in seconds.
 const HIDDEN: i32 = 30;
 const BATCH_SIZE: i32 = 100;
 const POLL: Duration = Duration::from_secs(5);
@@ -97,7 +97,7 @@ impl Queue for Pgmq {
         if messages.is_empty() {
             Ok(())
         } else {
-            Err("nothing was due, and yet".into())
+            Err("a claim returned a job although none was due".into())
         }
     }
 }

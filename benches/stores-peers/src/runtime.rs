@@ -1,4 +1,4 @@
-//! The runtime that peers want.
+//! The async runtime of the peers.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,18 +8,18 @@ use stores::{Fault, Job, Outcome, Workers};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// As many sessions as there are clients at a time.
+/// As many sessions as there are concurrent clients.
 pub const SESSIONS: u32 = 16;
-/// So many jobs a worker takes at a time.
+/// Jobs that a worker takes at a time.
 pub const BATCH: usize = 100;
 pub const QUEUE: &str = "bench";
 
-/// A thread for each core.
+/// A thread per core.
 pub fn runtime() -> Outcome<Runtime> {
     Ok(Builder::new_multi_thread().enable_all().build()?)
 }
 
-/// Clients who are tasks, since that is what an async program has.
+/// Clients as tasks, as in an async program.
 pub fn push_each<F>(
     runtime: &Runtime,
     clients: u32,
@@ -71,8 +71,8 @@ impl Drop for Tasks {
     }
 }
 
-/// Futures that are no tasks, since the compiler cannot prove that they are `Send`: each has a thread.
-/// They have ended when this is dropped.
+/// Futures that are not `Send` for the compiler, so each has its own thread. They have ended when
+/// this is dropped.
 #[derive(Default)]
 pub struct Threads(Vec<(AbortHandle, Option<thread::JoinHandle<()>>)>);
 
@@ -85,7 +85,7 @@ impl Threads {
         let (abort, registration) = AbortHandle::new_pair();
         let runtime = runtime.handle().clone();
         let thread = thread::spawn(move || {
-            // Aborted or ended: all the same.
+            // Ignored: it may have been aborted or have ended.
             let _ = runtime.block_on(Abortable::new(future(), registration));
         });
         self.0.push((abort, Some(thread)));

@@ -1,5 +1,5 @@
-//! sqlxmq: a notification with each job; a runner that keeps fifty to a hundred jobs in hand, and ends
-//! each with a call of its own.
+//! sqlxmq: a notification per job, and a runner that holds fifty to a hundred jobs and ends each
+//! with its own call.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -12,7 +12,7 @@ use tokio::runtime::{Handle, Runtime};
 
 use crate::runtime::{BATCH, SESSIONS, push_each, runtime};
 
-/// A table definition of the crate, which has them in its sources alone.
+/// A table definition of the crate, which is only in its sources.
 macro_rules! table {
     ($name:literal) => {
         include_str!(concat!(env!("SQLXMQ_TABLES"), "/", $name, ".up.sql"))
@@ -26,7 +26,7 @@ const TABLES: [&str; 5] = [
     table!("20220208120856_fix_concurrent_poll"),
     table!("20220713122907_fix-clear_all-keep-nil-message"),
 ];
-/// What its runner calls.
+/// The query of its runner.
 const POLL: &str = "SELECT count(id) FROM mq_poll(NULL, $1)";
 
 pub struct Sqlxmq {
@@ -36,7 +36,7 @@ pub struct Sqlxmq {
 
 async fn send(executor: impl PgExecutor<'_>, job: &Job) -> Outcome {
     let delay = job.when().duration_since(SystemTime::now());
-    // The server's intervals have no nanoseconds.
+    // Intervals of the server have no nanoseconds.
     let micros = stores::micros(delay.unwrap_or_default());
     let mut builder = JobBuilder::new("bench");
     builder
@@ -65,7 +65,7 @@ impl Sqlxmq {
 }
 
 impl Queue for Sqlxmq {
-    /// One transaction: there is no call for several jobs.
+    /// One transaction, because there is no call for several jobs.
     fn push(&self, jobs: &[Job]) -> Outcome {
         self.runtime.block_on(async {
             let mut transaction = self.pool.begin().await?;
@@ -97,7 +97,7 @@ impl Queue for Sqlxmq {
                     if let Ok(Some(text)) = job.json::<String>() {
                         handler(&text);
                     }
-                    // It comes again if that cannot be said.
+                    // The job is delivered again if this fails.
                     drop(job.complete().await);
                 });
             };
@@ -114,7 +114,7 @@ impl Queue for Sqlxmq {
         if row.get::<i64, _>(0) == 0 {
             Ok(())
         } else {
-            Err("nothing was due, and yet".into())
+            Err("a claim returned a job although none was due".into())
         }
     }
 }

@@ -1,6 +1,6 @@
-//! underway: a task has a transaction of its own, and its states are kept. A worker is notified of each
-//! change, and polls each quarter of a second, since nothing says when a delayed task is due (as delivered
-//! it polls each minute).
+//! underway: a task has its own transaction, and its states are kept. A worker is notified of each
+//! change, and polls every quarter of a second, because nothing announces when a delayed task is
+//! due (by default it polls every minute).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -15,7 +15,7 @@ use underway::{Queue, Task, Worker};
 
 use crate::runtime::{QUEUE, SESSIONS, Tasks, push_each, runtime};
 
-/// Handlers of a worker at a time.
+/// Concurrent handlers of a worker.
 const CONCURRENCY: usize = 10;
 
 #[derive(Clone)]
@@ -92,7 +92,7 @@ impl Underway {
 }
 
 impl stores::Queue for Underway {
-    /// Its call for several tasks has one delay for all of them.
+    /// Its call for several tasks has a common delay.
     fn push(&self, jobs: &[Job]) -> Outcome {
         self.runtime.block_on(async {
             if let [first, rest @ ..] = jobs
@@ -143,7 +143,7 @@ impl stores::Queue for Underway {
         let worker = self.worker(Arc::new(|_: &str| ()));
         match self.runtime.block_on(worker.process_next_task())? {
             None => Ok(()),
-            Some(_) => Err("nothing was due, and yet".into()),
+            Some(_) => Err("a claim returned a job although none was due".into()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The yardsticks: what the server can do, and what this machine can do without one.
+//! Yardsticks: the limits of the server, and of this machine without a server.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,13 +10,13 @@ use postgres::{Client, NoTls, Statement};
 use redis::Connection;
 use stores::{Handler, Job, Outcome, Queue, Workers};
 
-/// A row in a table that has a primary key and nothing else.
+/// A row in a table with only a primary key.
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS plain
     (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, due bigint NOT NULL, payload text NOT NULL)";
 const ROWS: &str =
     "INSERT INTO plain (due, payload) SELECT * FROM unnest($1::bigint[], $2::text[])";
 
-/// `INSERT`, by a session for each client.
+/// `INSERT` with a session per client.
 pub struct Insert(Vec<Mutex<(Client, Statement)>>);
 
 impl Insert {
@@ -46,7 +46,7 @@ impl Queue for Insert {
     }
 }
 
-/// Fields of one hash, by a session for each client.
+/// Fields of one hash, with a session per client.
 pub struct Set {
     sessions: Vec<Mutex<Connection>>,
     next: AtomicU64,
@@ -68,7 +68,7 @@ impl Queue for Set {
         let mut set = redis::cmd("HSET");
         set.arg("plain");
         for job in jobs {
-            // Relaxed: a field of its own is all that is wanted.
+            // `Relaxed`: it only has to be unique.
             set.arg(self.next.fetch_add(1, Relaxed)).arg(&job.text);
         }
         Ok(set.exec(&mut *free(&self.sessions))?)
@@ -79,7 +79,7 @@ impl Queue for Set {
     }
 }
 
-/// A session that is in no use, or else the first.
+/// An unused session, or else the first.
 fn free<T>(sessions: &[Mutex<T>]) -> MutexGuard<'_, T> {
     let free = sessions.iter().find_map(|session| session.try_lock().ok());
     free.unwrap_or_else(|| sessions[0].lock().unwrap_or_else(PoisonError::into_inner))
@@ -101,7 +101,7 @@ impl Queue for Memory {
             let due = Instant::now() + left.unwrap_or(Duration::ZERO);
             self.0
                 .push_at(job.text.clone(), due)
-                .map_err(|_| "it is closed")?;
+                .map_err(|_| "the queue is closed")?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What a queue has to do to be compared.
+//! The interface of a compared queue.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -9,23 +9,23 @@ use std::time::{Duration, Instant};
 use crate::job::Job;
 use crate::place::Needs;
 
-/// Why something could not be done.
+/// An error of a contender.
 pub type Fault = Box<dyn Error + Send + Sync>;
-/// What came of it.
+/// The result of a call of a contender.
 pub type Outcome<T = ()> = Result<T, Fault>;
-/// Is called with the text of each job.
+/// Called with the text of each job.
 pub type Handler = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Workers, until they are dropped: then they have ended, and have no session any more.
+/// Running workers. When this is dropped, they end and close their sessions.
 pub trait Workers {}
 
-/// One open queue. What opens a second one on the same place is another process as far as it knows.
+/// An open queue. A second one opened at the same place acts as another process.
 pub trait Queue: Send + Sync {
-    /// Enters jobs with one call, all or none.
+    /// Pushes the jobs with one call, all or none.
     fn push(&self, jobs: &[Job]) -> Outcome;
 
-    /// So many clients enter jobs one by one, each with a session of its own, until that time.
-    /// Answers how many.
+    /// Has `clients` clients push jobs one by one until that time, each with its own session.
+    /// Returns the number of jobs.
     fn push_each(&self, clients: u32, delay: Duration, until: Instant) -> Outcome<u32> {
         let pushed = AtomicU32::new(0);
         let client = || -> Outcome {
@@ -46,48 +46,48 @@ pub trait Queue: Send + Sync {
         Ok(pushed.into_inner())
     }
 
-    /// Starts workers, each as a process would have it, by the fastest settings that are documented.
-    /// They acknowledge what the handler has seen.
+    /// Starts workers as separate processes would, with the fastest documented settings. They
+    /// acknowledge the jobs that the handler has seen.
     fn work(&self, workers: u32, handler: Handler) -> Outcome<Box<dyn Workers>>;
 
-    /// So many clients commit a row and a job that is due at once, until that time. Answers with the jobs, and when each
-    /// client knew that it was committed, in microseconds since 1970.
+    /// Has `clients` clients commit a row and a due job each, repeatedly until that time. Returns
+    /// the jobs with the time of the client's confirmation, in microseconds since 1970.
     fn transact(&self, clients: u32, until: Instant) -> Outcome<Vec<(Job, u64)>> {
         _ = (clients, until);
-        Err("it does not commit rows of the application".into())
+        Err("the contender does not commit rows of an application".into())
     }
 
-    /// One claim, which finds nothing that is due.
+    /// Makes one claim, which finds no due job.
     fn look(&self) -> Outcome {
-        Err("it has no call that claims".into())
+        Err("the contender has no call that claims".into())
     }
 }
 
-/// One of those that are compared.
+/// A compared queue.
 #[derive(Clone, Copy)]
 pub struct Contender {
     /// Ours begin with `ours`, yardsticks with `bare`.
     pub name: &'static str,
     pub needs: Needs,
-    /// Opens what is at that address or path, and makes its tables if they are missing.
+    /// Opens the queue at that address or path, and creates missing tables.
     pub open: fn(&str) -> Outcome<Box<dyn Queue>>,
     pub can: Can,
 }
 
-/// What a contender can do at all.
+/// The cases that a contender supports.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Can {
     All,
     /// It has no [`Queue::look`].
     AllButLook,
-    /// What differs from another one in its times alone.
+    /// It differs from another contender only in the lateness of its jobs.
     Start,
-    /// What differs from another one in how many jobs a worker claims alone.
+    /// It differs from another contender only in how many jobs a worker claims.
     Work,
     /// A yardstick of pushes.
     Push,
     /// Rows of an application, with or without jobs.
     Transact,
-    /// A yardstick of times: it is in this process's memory, so no other process pushes.
+    /// A yardstick of lateness: it is in this process's memory, so no other process pushes.
     KeepTime,
 }

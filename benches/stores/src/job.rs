@@ -1,13 +1,13 @@
-//! The jobs of the comparison: text, which all peers can carry.
+//! The jobs of the comparison: text, which all peers support.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// So long is the text of a job.
+/// The length of the text.
 const BYTES: usize = 100;
-/// The digits of its time.
+/// The digits of the due time.
 const DIGITS: usize = 20;
 
-/// A job that says when it is due.
+/// A job that contains its due time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
     /// In microseconds since 1970.
@@ -16,7 +16,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// Due at that time, in microseconds since 1970.
+    /// Creates a job due at that time, in microseconds since 1970.
     pub fn at(due: u64) -> Self {
         Self {
             due,
@@ -24,7 +24,7 @@ impl Job {
         }
     }
 
-    /// Due so long from now.
+    /// Creates a job due after this delay.
     pub fn after(delay: Duration) -> Self {
         Self::at(now() + micros(delay))
     }
@@ -33,15 +33,15 @@ impl Job {
         UNIX_EPOCH + Duration::from_micros(self.due)
     }
 
-    /// How much later it is than the time in the text, in microseconds; less than zero is early.
-    /// None if the text is none of a job.
+    /// Returns the time since the due time in the text, in microseconds; negative if early. `None`
+    /// if the text is not that of a job.
     pub fn lateness(text: &str) -> Option<i64> {
         let due: u64 = text.get(..DIGITS)?.parse().ok()?;
         Some(now().cast_signed() - due.cast_signed())
     }
 }
 
-/// The machine's clock, in microseconds since 1970.
+/// The system clock, in microseconds since 1970.
 pub fn now() -> u64 {
     micros(
         SystemTime::now()
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_has_a_hundred_bytes_and_says_when_it_is_due() {
+    fn a_text_has_a_hundred_bytes_and_contains_the_due_time() {
         let hour = Duration::from_hours(1);
         let job = Job::after(hour);
         assert_eq!(job.text.len(), BYTES);

@@ -1,17 +1,18 @@
-//! The comparison of durable queues: its cases, and what a queue has to do to be in it.
+//! The comparison of durable queues: its cases, and the interface of a compared queue.
 //!
-//! The program `stores` has our stores and the yardsticks; `stores-peers`, a package of a workspace
-//! of its own, has the peers. Both are asked as `measure` says: `list`, `run CASE POOL`.
+//! The program `stores` has our stores and the yardsticks. `stores-peers`, a package of a
+//! separate workspace, has the peers. Both have the commands that `measure` describes: `list`,
+//! `run CASE POOL`.
 //!
-//! Not for: statistics. A single run on a shared machine says little.
+//! No statistics are computed here: a single run on a shared machine says little.
 //!
-//! # What always holds
-//! 1. A queue is measured in a process that has seen no other, in a database that is made for this
-//!    run and dropped after it.
-//! 2. Each gets the same jobs: a hundred bytes that say when they are due, by the machine's clock,
-//!    which is the servers' clock too.
-//! 3. What a case prepares (tables, jobs that lie there) is over, and its sessions are closed, before
-//!    the counters of the server are read.
+//! # Invariants
+//! 1. A queue is measured in a process that has not used any other queue, in a database that is
+//!    created for this run and dropped after it.
+//! 2. Each queue gets the same jobs: a hundred bytes that contain the due time by the system
+//!    clock, which is the servers' clock too.
+//! 3. The preparation of a case (tables, jobs) has ended, and its sessions are closed, before the
+//!    counters of the server are read.
 
 mod cases;
 mod contender;
@@ -24,12 +25,12 @@ pub use contender::{Can, Contender, Fault, Handler, Outcome, Queue, Workers};
 pub use job::{Job, micros, now};
 pub use place::{Needs, POSTGRES, Place};
 
-/// The whole of a program that has these.
+/// Runs a program with these contenders.
 pub fn main(contenders: &[Contender]) {
     main_with(contenders, Vec::new());
 }
 
-/// The same, with cases of the program's own.
+/// The same with further cases of the program.
 pub fn main_with(contenders: &[Contender], more: Vec<Case>) {
     let mut cases = cases::all(contenders);
     cases.extend(more);

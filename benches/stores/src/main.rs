@@ -1,4 +1,4 @@
-//! Our stores and the yardsticks, in the comparison of durable queues.
+//! Our stores and the yardsticks in the comparison of durable queues.
 
 mod bare;
 mod ours;
@@ -14,7 +14,7 @@ use bare::{Insert, Memory, Set};
 use ours::{Ours, Way};
 use outbox::{Entry, Outbox};
 
-/// As many as there are clients at a time.
+/// As many as there are concurrent clients.
 const SESSIONS: usize = 16;
 
 const CONTENDERS: &[Contender] = &[

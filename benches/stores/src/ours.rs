@@ -1,4 +1,4 @@
-//! `DurableQueue` on any of our stores.
+//! `DurableQueue` on each of our stores.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use durable_queue::{DurableQueue, HORIZON, LEASE, ShutDown, Token, When, Worker}
 use stores::{Fault, Handler, Job, Outcome, Queue, Workers};
 
 pub const NAME: &str = "bench";
-/// So many jobs a worker takes at a time.
+/// Jobs that a worker takes at a time.
 const BATCH: NonZeroUsize = NonZeroUsize::new(100).expect("it is not zero");
 const SHUTDOWN: Duration = Duration::from_secs(5);
 
@@ -17,17 +17,17 @@ type Open<S> = dyn Fn() -> Outcome<S> + Send + Sync;
 /// How jobs start.
 #[derive(Clone, Copy)]
 pub enum Way {
-    /// Claimed ahead; the store is asked at the time.
+    /// Claimed ahead, and confirmed by the store when due.
     Confirmed,
-    /// Claimed ahead; the store is told.
+    /// Claimed ahead, and reported to the store when started.
     Unconfirmed,
-    /// Not claimed before the time.
+    /// Not claimed before they are due.
     AtTheTime,
-    /// Confirmed, by a worker that is not told how many jobs to claim at a time.
+    /// Confirmed, with a worker that chooses the size of its claims itself.
     Adaptive,
 }
 
-/// Pushes go to `queue`; each worker opens the store anew.
+/// Pushes use `queue`; each worker opens the store again.
 pub struct Ours<S: Store> {
     open: Box<Open<S>>,
     way: Way,
@@ -104,7 +104,7 @@ impl<S: Store + Clone> Queue for Ours<S> {
         if leases.is_empty() {
             Ok(())
         } else {
-            Err(Fault::from("nothing was due, and yet"))
+            Err(Fault::from("a claim returned a job although none was due"))
         }
     }
 }

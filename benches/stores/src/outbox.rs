@@ -19,9 +19,9 @@ const TABLE: &str = "CREATE TABLE IF NOT EXISTS orders
 pub enum Entry {
     /// By [`DurableQueue::push_in_transaction`].
     Push,
-    /// By the function for any client, which notifies in the transaction.
+    /// By the SQL function for any client, which notifies in the transaction.
     Sql,
-    /// There is none.
+    /// Without a job.
     None,
 }
 
@@ -30,7 +30,7 @@ pub struct Outbox {
     entry: Entry,
     workers: Ours<PostgresStore>,
     queue: DurableQueue<String, PostgresStore>,
-    /// Makes each text another one.
+    /// Makes each text unique.
     next: AtomicU64,
 }
 
@@ -71,7 +71,7 @@ impl Outbox {
         let mut commits = Vec::new();
         loop {
             let mut job = Job::after(Duration::ZERO);
-            // Relaxed: a number by itself.
+            // `Relaxed`: it only has to be unique.
             job.text += &self.next.fetch_add(1, Relaxed).to_string();
             let mut transaction = client.transaction()?;
             transaction.execute(&insert, &[&job.text])?;
@@ -87,7 +87,7 @@ impl Outbox {
 
 impl Queue for Outbox {
     fn push(&self, _: &[Job]) -> Outcome {
-        Err("it is for transactions".into())
+        Err("this contender only supports transactions".into())
     }
 
     fn work(&self, workers: u32, handler: Handler) -> Outcome<Box<dyn Workers>> {

@@ -1,5 +1,5 @@
-//! Downloads a list of pages, at most four at a time: `downloads HOST:PORT..` (plain HTTP). Without
-//! arguments it downloads from itself.
+//! Downloads a list of pages over plain HTTP, at most four at a time: `downloads HOST:PORT..`.
+//! Without arguments, it downloads from a server in its own process.
 
 use std::error::Error;
 use std::io::{self, Read, Write};
@@ -21,7 +21,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut pages = Vec::new();
     for address in addresses {
         let fetched = address.clone();
-        // Waits while four are under way, so a long list is read no faster than it is fetched.
+        // Waits while four downloads are running, so a long list is read no faster than it is
+        // downloaded.
         pages.push((address, pool.spawn(move || fetch(&fetched))?));
     }
     for (address, page) in pages {
@@ -42,13 +43,13 @@ fn fetch(address: &str) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// A server on this machine that answers everything with one page.
+/// A local server that answers every request with the same page.
 fn serve() -> io::Result<String> {
     let listener = TcpListener::bind("localhost:0")?;
     let address = listener.local_addr()?.to_string();
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // A client that went away is its own affair.
+            // The client may have disconnected.
             let _ = (&stream).read(&mut [0; 512]);
             let _ = (&stream).write_all(b"HTTP/1.0 200 OK\r\n\r\nhello");
         }

@@ -1,4 +1,4 @@
-//! Orders that are cancelled unless they are paid in time: a time-out that is mostly taken back.
+//! Orders that are cancelled unless they are paid in time: most timeouts are cancelled.
 
 use std::error::Error;
 use std::thread;
@@ -10,7 +10,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let unpaid = DelayQueue::new();
     let overdue = {
         let unpaid = unpaid.clone();
-        // Ends with `Closed`, once nothing is left that can fall due.
+        // Ends with `Closed` once no entry can fall due.
         thread::spawn(move || {
             while let Ok(order) = unpaid.take() {
                 println!("order {}: not paid in time", order.value);
@@ -21,9 +21,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let first = unpaid.push(1, time_to_pay)?;
     unpaid.push(2, time_to_pay)?;
     if unpaid.cancel(first).is_some() {
-        println!("order 1: paid"); // `None` would mean that its time was up first.
+        println!("order 1: paid"); // `None` would mean that the order had timed out first.
     }
-    unpaid.close(); // No more orders; those that wait still fall due.
+    unpaid.close(); // No more orders. Waiting ones still fall due.
     overdue.join().expect("it does not panic");
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anthill::{Pool, QueueDepth};
 
@@ -13,7 +13,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .capacity(8)
         .queue_depth(QueueDepth::Limited(64))
         .build()?;
-    // At a full pool the first `await` waits, and holds no thread of the runtime meanwhile.
+    // At a full pool, the first `await` waits without holding a thread of the runtime.
     let manifest = files
         .spawn_async(|| fs::read_to_string("Cargo.toml"))
         .await?;
@@ -26,8 +26,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         manifest.lines().count(),
         readme.lines().count()
     );
-    // Runs what was accepted, then ends the threads; a thread of the runtime waits for nothing.
-    let limit = Instant::now() + Duration::from_secs(10);
-    files.release_async(Some(limit)).await?;
+    // Runs accepted tasks, then ends the threads. No thread of the runtime blocks.
+    files.release_timeout_async(Duration::from_secs(10)).await?;
     Ok(())
 }

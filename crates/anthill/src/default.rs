@@ -109,5 +109,5 @@ fn usual() -> Pool {
         .name(DEFAULT_POOL_NAME)
         .capacity(LEAST_CAPACITY.max(CAPACITY_PER_CORE * cores))
         .build()
-        .expect("a name and a capacity contradict nothing, and no thread is started ahead")
+        .expect("the settings are valid, and no thread is started ahead")
 }

@@ -102,14 +102,14 @@ pub use pool_core::MonotonicClock;
 #[doc(inline)]
 pub use pool_core::{
     BatchError, BuildError, Builder, CancelToken, Capacity, Clock, Current, DEFAULT_KEEP_ALIVE,
-    DEFAULT_NAME, DEFAULT_NESTING_LIMIT, DropPolicy, FuncPool, JoinError, JoinHandle, Keyed,
-    ManualClock, OnFull, Panicked, Permit, Pool, Priority, QueueDepth, Reserve, Spawn, Stats,
-    Submit, SubmitError, TaskBuilder, TaskHook, Timeout, TimeoutExt, TuneError, WaitError,
-    WeakFuncPool, WeakPool, WithinWorker, WorkerPool, Workers, blocking, current,
+    DEFAULT_NAME, DEFAULT_NESTING_LIMIT, DropPolicy, FuncPool, JoinError, JoinHandle, ManualClock,
+    OnFull, Panicked, Permit, Pool, Priority, QueueDepth, Reserve, Spawn, Stats, Submit,
+    SubmitError, TaskBuilder, TaskHook, Timeout, TimeoutExt, TuneError, WaitError, WeakFuncPool,
+    WeakPool, WithinWorker, WorkerPool, Workers, blocking, current,
 };
 pub use pool_util;
 #[doc(inline)]
-pub use pool_util::{Map, MapError, PoolExt, Scope, TaskGroup};
+pub use pool_util::{Keyed, Map, MapError, PoolExt, Scope, TaskGroup};
 #[cfg(feature = "scheduled-pool")]
 pub use scheduled_pool;
 #[cfg(feature = "scheduled-pool")]

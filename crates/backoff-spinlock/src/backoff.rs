@@ -8,8 +8,8 @@
 
 use sync_shim::thread::{spin_loop, yield_briefly, yield_now};
 
-/// Rounds of [`snooze`](Backoff::snooze) that stay in the processor. Few: with more threads than
-/// cores, this thread may be keeping the very thread that it waits for from running.
+/// Rounds of [`snooze`](Backoff::snooze) that spin. Few, because with more threads than cores this
+/// thread may keep the thread that it waits for from running.
 pub const SPIN_ROUNDS: u32 = 2;
 
 /// Rounds of [`snooze`](Backoff::snooze) that yield. The caller should block after them.
@@ -66,15 +66,15 @@ impl Backoff {
         }
     }
 
-    /// Waits in the processor only: 1, 2, 4, .. up to [`MAX_SPINS`] hints. For retrying an exchange
+    /// Spins: 1, 2, 4, .. up to [`MAX_SPINS`] hints. For retrying an exchange
     /// that another thread has just won: that thread is making progress.
     pub fn spin(&mut self) {
         (0..doubled(self.round, MAX_SPINS)).for_each(|_| spin_loop());
         self.round = self.round.saturating_add(1);
     }
 
-    /// Waits for another thread to do something: a few rounds in the processor, then 1, 2, 4, .. up
-    /// to [`MAX_YIELDS`] yields.
+    /// Waits for another thread: spins for a few rounds, then yields 1, 2, 4, .. up to [`MAX_YIELDS`]
+    /// times.
     pub fn snooze(&mut self) {
         self.wait_a_round(|times| {
             (0..times).for_each(|_| yield_now());

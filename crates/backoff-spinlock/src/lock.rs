@@ -12,7 +12,7 @@ use sync_shim::cell::UnsafeCell;
 
 use crate::RawSpinLock;
 
-/// A value that one thread at a time accesses, for sections of a few dozen instructions.
+/// A lock around a value, for critical sections of a few dozen instructions.
 ///
 /// A panic in the section releases the lock and leaves the value as it is at that moment (no
 /// poisoning). Forgetting a guard (`std::mem::forget`) leaves the lock held for ever: later calls

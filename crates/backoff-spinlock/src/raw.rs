@@ -34,7 +34,7 @@ const RESERVED: u32 = 3;
 /// Rounds of yields before the first sleep. Measured: more rounds run faster and share worse.
 const YIELD_ROUNDS: u32 = 3;
 
-/// A lock that spins for a moment, yields a few times, then sleeps.
+/// A lock that spins briefly, yields a few times, then sleeps.
 ///
 /// Through `lock_api` (`lock_api::Mutex<RawSpinLock, T>`, [`SpinMutex`](crate::SpinMutex)) it
 /// protects data on the machine; [`SpinLock`](crate::SpinLock) also works in models.

@@ -256,7 +256,7 @@ impl<K: Key, S: Hasher, C: Clock> Drop for GivenUp<'_, K, S, C> {
 /// Future of [`KeyQueue::drain_async`].
 ///
 /// # Panics
-/// If it is polled after it has ended.
+/// If it is polled after completion.
 #[must_use = "a future does nothing until it is polled"]
 pub struct DrainFuture<K: Key, S: Hasher, C: Clock = DefaultClock, L: Layer = Plain> {
     queue: KeyQueue<K, S, C, L>,
@@ -291,7 +291,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> Future for DrainFuture<K, S, C, L> {
                 drop_quietly(waiter);
                 (id, answer)
             }
-            Progress::Ended => panic!("a drain was polled after it had ended"),
+            Progress::Ended => panic!("`DrainFuture` polled after completion"),
         };
         let core = self.queue.core();
         let answer = answer.or_else(|| {

@@ -1,6 +1,6 @@
 //! A list of the keys with their states.
 //!
-//! Not for: figures, which [`stats`](KeyQueue::stats) reads in one section.
+//! Not for statistics, which [`stats`](KeyQueue::stats) reads in one section.
 //!
 //! The records are read in pieces, each in a section of its own. A record keeps its number while it
 //! is in use, so a walk along the numbers visits every key that exists from its beginning to its

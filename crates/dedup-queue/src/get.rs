@@ -50,8 +50,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
         }
     }
 
-    /// Like [`get`](KeyQueue::get), but waits for at most `timeout`: for that long,
-    /// or until that instant.
+    /// Like [`get`](KeyQueue::get), but waits for at most a duration, or until an instant.
     ///
     /// ```
     /// use dedup_queue::{DedupQueue, GetError};
@@ -144,10 +143,9 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// polled after it was ready takes another key. Its output is an error as in
     /// [`get`](KeyQueue::get), or [`GetError::NoAlarm`].
     ///
-    /// The future never yields while a key is ready. So a task that takes and finishes keys without
-    /// awaiting anything else occupies its executor's thread for as long as there are any. If other
-    /// tasks share the thread, let it yield from time to time (`tokio::task::yield_now().await`,
-    /// `futures_lite::future::yield_now().await`).
+    /// The future does not yield while keys are ready. So a task that takes and finishes keys without
+    /// awaiting other futures occupies its executor's thread until no key is ready. If other tasks
+    /// share the thread, call `tokio::task::yield_now().await` (or similar) in the loop.
     ///
     /// ```
     /// use dedup_queue::DedupQueue;

@@ -18,16 +18,16 @@ use crate::layer::Layer;
 use crate::queue::KeyQueue;
 
 impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
-    /// Waits until no key is ready, held or delayed. Blocks.
+    /// Blocks until no key is ready, held or delayed.
     ///
-    /// Keys may still be added: the queue was idle at one moment during the call, and may not be
-    /// idle when the call returns. [`drain`](KeyQueue::drain) shuts the queue down instead. Keys
+    /// The queue stays open, so it may be busy again when the call returns.
+    /// [`drain`](KeyQueue::drain) shuts the queue down instead. Keys
     /// that are remembered only for their failures do not count, and after a shut-down neither do
     /// delayed keys, which are leftovers. A worker that calls this method while it holds a key
     /// waits for itself.
     ///
-    /// Returns `true`, except in a forked process with a queue that is not idle: it never will be,
-    /// because the workers do not exist there.
+    /// Returns `true`, except in a forked child if the queue is not idle, because its workers do not
+    /// exist there.
     ///
     /// ```
     /// use dedup_queue::DedupQueue;

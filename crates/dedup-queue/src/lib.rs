@@ -70,6 +70,17 @@
 //! 6. User code (metrics, limiters, hooks, wakers, drops of keys) runs without the lock, on a
 //!    thread that does not count as waiting. So it may wait, even for other workers of the queue.
 //!
+//! # Calls that wait
+//! A `_timeout` takes a `Duration` or an `Instant`, by the queue's clock. An async call returns a future
+//! for any runtime.
+//!
+//! | waits | does not wait | waits for a limited time | async |
+//! |---|---|---|---|
+//! | [`get`](KeyQueue::get) | [`try_get`](KeyQueue::try_get) | [`get_timeout`](KeyQueue::get_timeout) | [`get_async`](KeyQueue::get_async) |
+//! | [`get_batch`](KeyQueue::get_batch) | [`try_get_batch`](KeyQueue::try_get_batch) | [`get_batch_timeout`](KeyQueue::get_batch_timeout) | [`get_batch_async`](KeyQueue::get_batch_async) |
+//! | [`wait_idle`](KeyQueue::wait_idle) | `ready`, `held` and `delayed` of [`stats`](KeyQueue::stats) are 0 | [`wait_idle_timeout`](KeyQueue::wait_idle_timeout) | [`wait_idle_async`](KeyQueue::wait_idle_async) |
+//! | [`drain`](KeyQueue::drain) | `drain_timeout` with `Duration::ZERO`; [`shut_down`](KeyQueue::shut_down) without the leftovers | [`drain_timeout`](KeyQueue::drain_timeout) | [`drain_async`](KeyQueue::drain_async) |
+//!
 //! # Blocking and cost
 //! | call | blocks | cost |
 //! |---|---|---|

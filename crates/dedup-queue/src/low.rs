@@ -29,14 +29,13 @@ use crate::records::Lane;
 pub struct LowPriority<'q, K, S, C, L>(&'q KeyQueue<K, S, C, L>);
 
 impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
-    /// Adds with low priority: `queue.low_priority().add(key)`. For numerous keys that can wait
-    /// while others cannot, such as a periodic resync of all keys in addition to events.
+    /// Returns a handle that adds keys with low priority: `queue.low_priority().add(key)`. For
+    /// numerous keys that can wait, such as those of a periodic resync.
     ///
     /// A ready key of low priority is delivered after all other ready keys, but does not starve:
-    /// while there are both, one delivery in eight is of low priority, the one that has been ready
-    /// longest. A delivery has low priority as long as all requests for it have: an add without it
-    /// moves the key up, behind the other ready keys, and a further add with low priority does not
-    /// move it down. A retried key keeps the priority of the delivery that failed.
+    /// while both lanes have keys, one delivery in eight is from the low lane. A normal add of a key
+    /// moves it to the normal lane, behind the other ready keys, and a later add with low priority
+    /// does not move it back. A retried key keeps the priority of the delivery that failed.
     ///
     /// ```
     /// use dedup_queue::DedupQueue;
@@ -46,7 +45,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     ///     queue.low_priority().add(key)?; // All keys, once an hour.
     /// }
     /// queue.add("x")?;
-    /// queue.add("c")?; // These two have events.
+    /// queue.add("c")?; // Events of `x` and `c`.
     ///
     /// let order: Vec<&str> = std::iter::from_fn(|| Some(*queue.try_get().ok()?)).collect();
     /// assert_eq!(order, ["x", "c", "a", "b"]);

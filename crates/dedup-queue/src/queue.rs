@@ -17,17 +17,18 @@ use crate::layer::{Delaying, Delays, Layer, Plain, Retries, Retrying};
 use crate::policy::{Added, Pending, Retried};
 use crate::records::Lane;
 
-/// Keys to be processed, each once however often it was added, and by one worker at a time.
+/// A work queue of keys: a key that is added many times is delivered once, and is held by one worker
+/// at a time.
 ///
-/// Any number of threads and futures add and take. A handle is cheap to clone; all clones are the
-/// same queue. Handles are not counted: a queue is shut down by
-/// [`shut_down`](KeyQueue::shut_down) or a [`drain`](KeyQueue::drain), not by dropping.
+/// Any number of threads and futures can add and take. Handles are cheap to clone and refer to the
+/// same queue. Dropping the handles does not shut the queue down;
+/// [`shut_down`](KeyQueue::shut_down) and [`drain`](KeyQueue::drain) do.
 ///
-/// `S` hashes the keys, `C` is the clock, and `L` is the layer: the operations that the queue has.
-/// The aliases [`DedupQueue`], [`DedupDelayQueue`] and [`DedupRetryQueue`] fix it. A queue has room
-/// for 2^32 - 1 keys.
+/// `S` is the hasher, `C` the clock, and `L` the layer, which determines the methods of the queue: use
+/// the aliases [`DedupQueue`], [`DedupDelayQueue`] and [`DedupRetryQueue`]. A queue has room for
+/// 2^32 - 1 keys.
 ///
-/// Blocking: operations hold one lock for some dozens of instructions. Methods that wait say so.
+/// Methods hold a lock for some dozens of instructions, and do not block unless they say so.
 ///
 /// ```
 /// use dedup_queue::{Delays, Key, KeyQueue, ShutDown};
@@ -49,7 +50,8 @@ pub struct KeyQueue<K, S, C, L> {
     layer: PhantomData<fn() -> L>,
 }
 
-/// A queue of keys, each delivered once however often it was added, and to one worker at a time.
+/// A work queue of keys: a key that is added many times is delivered once, and is held by one worker
+/// at a time.
 ///
 /// ```
 /// use dedup_queue::DedupQueue;
@@ -90,7 +92,7 @@ pub type DedupDelayQueue<K, S = RandomState, C = DefaultClock> = KeyQueue<K, S, 
 /// let key = queue.get()?;
 /// match std::fs::metadata(*key) {
 ///     Ok(_) => key.succeed(),
-///     Err(_) => _ = key.retry(), // Later, and later each time.
+///     Err(_) => _ = key.retry(), // With increasing delays.
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -153,8 +155,8 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     /// Adds a key, to be delivered now. Never blocks.
     ///
     /// If the key is already ready, nothing changes. If it is held, it is delivered once more when
-    /// it is released. If it was delayed, that delivery comes now, even if the delay is a back-off
-    /// (see [`retry`](crate::Held::retry)).
+    /// it is released. If it was delayed, it is delivered now, even if the delay is a back-off (see
+    /// [`retry`](crate::Held::retry)).
     ///
     /// ```
     /// use dedup_queue::DedupQueue;
@@ -212,7 +214,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
         self.len() == 0
     }
 
-    /// Returns figures of one instant. O(1).
+    /// Returns a snapshot of the statistics. O(1).
     pub fn stats(&self) -> Stats {
         self.core.update(|state| {
             self.core.tick(state);
@@ -234,7 +236,7 @@ impl<K: Key, S: Hasher, C: Clock, L: Layer> KeyQueue<K, S, C, L> {
     }
 
     /// Reports to the metrics how long the held keys have been held. Call it before metrics are
-    /// collected: the queue has no thread that does. O(held keys).
+    /// collected, because the queue has no thread that could. O(held keys).
     pub fn report_unfinished(&self) {
         let (sum, longest) = self.core.update(|state| {
             self.core.tick(state);
@@ -383,11 +385,11 @@ impl<K: Key, S: Hasher, C: Clock, L: Retries> KeyQueue<K, S, C, L> {
 
     /// Adds a key, to be delivered when its back-off is over, or now if it has none. Never blocks.
     ///
-    /// A plain [`add`](KeyQueue::add) of a key in back-off causes an attempt at once. That is right
-    /// for an event that may have removed the cause of the failure. Frequent events that do not,
-    /// such as resyncs, would each cause a futile attempt; this method waits for the retry that
-    /// comes anyway. A delivery that is pending for an earlier time stays, and `add` still means
-    /// now, before this call or after it.
+    /// A plain [`add`](KeyQueue::add) of a key in back-off causes an attempt at once, because an
+    /// event may have removed the cause of the failure. Resyncs usually have not, and each would
+    /// cause a futile attempt; with this method they wait for the next retry. A delivery that is
+    /// pending for an earlier time stays. A call of `add`, before this call or after it, still
+    /// delivers the key now.
     ///
     /// While the key is held, its next delivery depends on how this one ends: after
     /// [`succeed`](crate::Held::succeed) it comes at once, after [`retry`](crate::Held::retry) at

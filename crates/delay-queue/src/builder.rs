@@ -13,7 +13,7 @@ pub(crate) use sync_shim::MonotonicClock as DefaultClock;
 use crate::DelayQueue;
 use crate::error::BuildError;
 
-/// The machine's monotonic clock; in models a manual clock.
+/// The system's monotonic clock; in models a manual clock.
 #[cfg_attr(
     not(anthill_loom),
     expect(
@@ -109,7 +109,7 @@ impl<T, C: Clock> Builder<T, C> {
     }
 
     /// Sets how much later than the earliest entry a waiting consumer may wake, to find several due
-    /// entries at once: fewer wake-ups, later entries. No entry becomes early. Applies to threads
+    /// entries at once. This saves wake-ups and delays entries; no entry becomes early. Applies to threads
     /// and to the alarm of futures.
     pub fn coalesce(mut self, window: Duration) -> Self {
         self.config.coalesce = window;
@@ -117,10 +117,10 @@ impl<T, C: Clock> Builder<T, C> {
     }
 
     /// Sets how long before the earliest entry a waiting thread wakes, to spin until that entry is
-    /// due. The thread burns a processor for that long and takes the entry within a microsecond,
-    /// where a sleep ends tens of microseconds late. Has no effect for futures, and is useless
-    /// below the duration of a wake-up (some 100 µs). Off by default. A spin window turns
-    /// coalescing off, for futures too.
+    /// due. The thread occupies a processor for that long and takes the entry within a microsecond,
+    /// whereas a sleep ends tens of microseconds late. Has no effect on futures, nor if it is shorter
+    /// than a wake-up (some 100 µs). Off by default. A spin window turns coalescing off, also for
+    /// futures.
     pub fn spin_window(mut self, window: Duration) -> Self {
         self.config.spin = window;
         self

@@ -75,7 +75,7 @@ pub struct Upcoming {
     pub due: Due,
 }
 
-/// Figures of a queue at one instant. [`stats`](crate::DelayQueue::stats) has an example.
+/// Snapshot of a queue's statistics. [`stats`](crate::DelayQueue::stats) has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {

@@ -56,8 +56,8 @@ pub(crate) const MOST: usize = slots::LIMIT;
 /// A heap holds up to 2<sup>28</sup> entries. Each needs up to 32 bytes in addition to its value,
 /// whose size is rounded up to a multiple of eight.
 ///
-/// Not for: priorities (the heap is fast with times that come in order and with distant times), and
-/// sharing between threads, for which there is `DelayQueue`.
+/// Not for priorities: the heap is optimized for times that increase, and for distant times. To
+/// share entries between threads, use `DelayQueue`.
 ///
 /// # Cost
 /// Costs are amortized. With n entries, [`push`](Self::push), [`pop`](Self::pop) and the methods
@@ -301,7 +301,7 @@ impl<T> DelayHeap<T> {
 
     /// Removes the next entry on probation, if it is due by `now`: it can be put back.
     ///
-    /// A checked-out entry is not in the heap: it is not counted, and its id finds nothing.
+    /// A checked-out entry is not in the heap: it is not counted, and calls with its id return `None`.
     ///
     /// ```
     /// use delay_queue::DelayHeap;

@@ -38,6 +38,19 @@
 //!
 //! In a forked child each call that would wait returns `Forked` instead (`wait_idle`: `false`).
 //!
+//! # Calls that wait
+//! A `_timeout` takes a `Duration` or an `Instant`, by the queue's clock. An async call returns a future for any
+//! runtime.
+//!
+//! | waits | does not wait | waits for a limited time | async |
+//! |---|---|---|---|
+//! | [`push`](DelayQueue::push) | [`try_push`](DelayQueue::try_push) | [`push_timeout`](DelayQueue::push_timeout) | [`push_async`](DelayQueue::push_async) |
+//! | [`push_at`](DelayQueue::push_at) | [`try_push_at`](DelayQueue::try_push_at) | [`push_at_timeout`](DelayQueue::push_at_timeout) | [`push_at_async`](DelayQueue::push_at_async) |
+//! | [`take`](DelayQueue::take) | [`try_take`](DelayQueue::try_take) | [`take_timeout`](DelayQueue::take_timeout) | [`take_async`](DelayQueue::take_async) |
+//! | [`take_many`](DelayQueue::take_many) | [`try_take_many`](DelayQueue::try_take_many) | [`take_many_timeout`](DelayQueue::take_many_timeout) | [`take_many_async`](DelayQueue::take_many_async) |
+//! | [`wait_idle`](DelayQueue::wait_idle) | [`is_empty`](DelayQueue::is_empty) | [`wait_idle_timeout`](DelayQueue::wait_idle_timeout) | [`wait_idle_async`](DelayQueue::wait_idle_async) |
+//! | `Feeder::stop` | drop the handle: the thread continues | none: it interrupts the thread, which ends at once | none, for the same reason |
+//!
 //! # Features
 //! | feature | default | effect |
 //! |---|---|---|

@@ -20,8 +20,7 @@ use crate::wait_queue::{Pusher, Wait};
 use crate::{DelayQueue, EntryId};
 
 impl<T, C: Clock> DelayQueue<T, C> {
-    /// Adds `value`, due `delay` from now. Blocks while the queue is full; an unbounded queue never
-    /// is.
+    /// Adds `value`, due `delay` from now. Blocks while a bounded queue is full.
     ///
     /// The due time is fixed when the method is called, however long it waits. Waiting pushers are
     /// served first come, first served.
@@ -108,7 +107,7 @@ impl<T, C: Clock> DelayQueue<T, C> {
     /// value and drops it.
     ///
     /// # Panics
-    /// The future panics if it is polled after it was ready.
+    /// The future panics if it is polled after completion.
     ///
     /// ```
     /// use std::time::Duration;
@@ -262,7 +261,7 @@ impl<T, C: Clock> Drop for Place<'_, T, C> {
 /// Future of a push that waits for room. [`DelayQueue::push_async`] has an example.
 ///
 /// # Panics
-/// If it is polled after it was ready.
+/// If it is polled after completion.
 #[must_use = "a future does nothing until it is polled"]
 pub struct PushFuture<T, C: Clock = DefaultClock> {
     shared: Arc<Shared<T, C>>,
@@ -330,7 +329,7 @@ impl<T, C: Clock> Future for PushFuture<T, C> {
                     }
                 }
             }
-            Stage::Over => panic!("a push was polled after it was ready"),
+            Stage::Over => panic!("`PushFuture` polled after completion"),
         };
         // USER CODE: the drop of a clone that is not needed. A panic must not cost the caller the value.
         drop_quietly(waker); // A panic here must not lose the caller's value.

@@ -21,9 +21,8 @@ use crate::{DelayHeap, Entry, EntryId, ReserveError, TakeError};
 
 /// A queue whose entries can be taken when they are due, and not before.
 ///
-/// Any number of threads and futures push and take at the same time. A handle is cheap to clone;
-/// all clones are the same queue. Handles are not counted: a queue is closed by
-/// [`close`](DelayQueue::close), not by dropping.
+/// Any number of threads and futures can push and take. Handles are cheap to clone and refer to the
+/// same queue. Dropping the handles does not close the queue; [`close`](DelayQueue::close) does.
 ///
 /// Times are kept in nanoseconds. Times before the creation of the queue (a deadline restored after
 /// a restart) keep their order and their value for up to 146 years, if the system's `Instant`
@@ -105,7 +104,7 @@ impl<T: Send + 'static, C: Clock> Wake for AlarmWaker<T, C> {
 }
 
 impl<T> DelayQueue<T> {
-    /// Creates an unbounded queue on the machine's monotonic clock.
+    /// Creates an unbounded queue with the system's monotonic clock.
     pub fn new() -> Self
     where
         T: Send + 'static,
@@ -126,7 +125,7 @@ impl<T: Send + 'static> Default for DelayQueue<T> {
 }
 
 impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
-    /// Creates an unbounded queue on `clock`.
+    /// Creates an unbounded queue with the given clock.
     pub fn with_clock(clock: C) -> Self {
         Self::from_config(Config::new(clock))
     }
@@ -321,8 +320,8 @@ impl<T, C: Clock> DelayQueue<T, C> {
     }
 
     /// Returns whether the queue contains an entry. As with [`due`](DelayQueue::due), the answer
-    /// may be outdated when the caller reads it. [`cancel`](DelayQueue::cancel) removes an entry
-    /// and says whether it did.
+    /// may be outdated when the caller reads it. To remove the entry, call
+    /// [`cancel`](DelayQueue::cancel) and check its result.
     pub fn contains(&self, id: EntryId) -> bool {
         self.due(id).is_some()
     }
@@ -452,7 +451,7 @@ impl<T, C: Clock> DelayQueue<T, C> {
         !self.0.state.lock().is_open()
     }
 
-    /// Returns figures of one instant.
+    /// Returns a snapshot of the statistics.
     ///
     /// ```
     /// use std::time::Duration;

@@ -63,8 +63,7 @@ impl<T, C: Clock> DelayQueue<T, C> {
         self.0.take(None)
     }
 
-    /// Like [`take`](DelayQueue::take), but waits for at most `timeout`: for
-    /// that long, or until that instant.
+    /// Like [`take`](DelayQueue::take), but waits for at most a duration, or until an instant.
     ///
     /// ```
     /// use std::time::Duration;
@@ -92,13 +91,13 @@ impl<T, C: Clock> DelayQueue<T, C> {
     /// [`take`](DelayQueue::take), or [`TakeError::NoAlarm`]. A future that is polled after it was
     /// ready takes the next entry.
     ///
-    /// The future never yields while an entry is due, so a loop over it occupies its executor's
-    /// thread for as long as there is a backlog. If other tasks share the thread, yield from time
-    /// to time with the runtime's function (`tokio::task::yield_now`).
+    /// The future does not yield while entries are due, so a loop over it occupies its executor's
+    /// thread until the backlog is empty. If other tasks share the thread, call the runtime's
+    /// `yield_now` in the loop.
     ///
     /// Wakers run one after another, on the thread whose call made the entry ready, or on the
-    /// thread of the clock's alarm. A waker that blocks delays the later ones of the same call. The
-    /// machine's clock has one alarm thread for all queues of the process: a waker that blocks
+    /// thread of the clock's alarm. A waker that blocks delays the later ones of the same call. With
+    /// the system's clock, all queues of the process share one alarm thread, and a waker that blocks
     /// there delays all of them.
     ///
     /// ```

@@ -79,8 +79,8 @@ pub(crate) struct Push {
     /// Policy if the key has an open job: keep (default), earliest, latest or debounce.
     #[arg(long, value_name = "POLICY", requires = "key")]
     pub(crate) merge: Option<String>,
-    /// Repeat at each time of this cron pattern, in UTC or in a time zone, as in `CRON_TZ=Europe/Berlin 0 3 *
-    /// * *`.
+    /// Repeat at each time of this cron pattern, in UTC or with a time zone:
+    /// `CRON_TZ=Europe/Berlin 0 3 * * *`.
     #[arg(
         long,
         value_name = "PATTERN",

@@ -6,7 +6,7 @@ use super::*;
 
 /// Counted in virtual machine instructions.
 #[test]
-fn what_is_due_in_front_costs_a_look_for_urgent_jobs_nothing() {
+fn other_due_jobs_do_not_slow_the_lookup_of_urgent_ones() {
     const IN_FRONT: usize = 10_000;
     let store = SqliteStore::open(":memory:").expect("memory");
     let job = JOB;
@@ -38,7 +38,7 @@ fn what_is_due_in_front_costs_a_look_for_urgent_jobs_nothing() {
 /// The hot path finds its rows by indexes. Counts steps of `SQLite`'s virtual machine, for the statements
 /// that once read every leased job.
 #[test]
-fn a_claim_passes_over_nothing_that_leases_hold() {
+fn a_claim_does_not_step_over_leased_jobs() {
     let steps = |held: u32| {
         let store = SqliteStore::open(":memory:").expect("memory");
         let jobs = vec![JOB; held as usize];

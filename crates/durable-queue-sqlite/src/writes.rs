@@ -19,8 +19,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
+use sync_shim::Process;
 use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
-use sync_shim::fork_count;
 use sync_shim::thread::{ThreadOptions, spawn_thread};
 
 /// Time from the first write after a pause to the first look. Most commits are visible by then.
@@ -38,8 +38,8 @@ pub(super) struct Listening(Arc<Listener>);
 
 #[derive(Debug)]
 struct Listener {
-    /// `fork_count()` of the thread's process.
-    forks: usize,
+    /// Runs the thread.
+    process: Process,
     events: OwnedFd,
     watch: i32,
     ended: AtomicBool,
@@ -57,7 +57,7 @@ impl Listening {
         let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let watch = inotify::add_watch(&events, log, WatchFlags::MODIFY)?;
         let listener = Arc::new(Listener {
-            forks: fork_count(),
+            process: Process::current(),
             events,
             watch,
             ended: AtomicBool::new(false),
@@ -74,7 +74,7 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        if fork_count() != self.0.forks {
+        if !self.0.process.is_current() {
             return; // The watch belongs to the parent.
         }
         // Relaxed: the system calls here and in the thread order it.

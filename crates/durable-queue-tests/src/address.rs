@@ -1,12 +1,12 @@
-//! Where the servers are, for more than one test binary.
+//! Addresses of the test servers.
 
 use std::env;
 
-/// Names the address of a server, if there is one.
+/// Environment variables with the servers' addresses.
 pub const POSTGRES: &str = "DURABLE_POSTGRES_URL";
 pub const REDIS: &str = "DURABLE_REDIS_URL";
 
-/// The address of a server. If there is none, tests are left out.
+/// Returns the address of a server. Without one, its tests are skipped.
 pub fn address(variable: &str) -> Option<String> {
     let address = env::var(variable).ok();
     if address.is_none() {

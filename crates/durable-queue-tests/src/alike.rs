@@ -1,12 +1,15 @@
-//! What the stores on servers are put through alike: answers that are lost, and servers that die.
+//! Tests shared by the server stores: lost responses, and servers that crash.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
+use std::error::Error as _;
+use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
+use durable_queue::internals::ANYTHING;
 use durable_queue::store::{Act, Claim, Lease, ListedJob, Settle, Verdict};
 use durable_queue::{
     CarriedOut, DurableQueue, ErrorKind, JobId, Merge, NewJob, Notifier, SettleError, Store,
@@ -29,7 +32,22 @@ pub fn count(store: &impl Store) -> u32 {
     store.stats("queue").unwrap().jobs
 }
 
-/// Of jobs that are due, to be started.
+pub fn what(error: &StoreError) -> (ErrorKind, CarriedOut) {
+    (error.kind(), error.carried_out())
+}
+
+/// Returns everything that a log could contain of the error.
+pub fn shown(error: &StoreError) -> String {
+    let mut text = format!("{error} {error:?}");
+    let mut source = error.source();
+    while let Some(error) = source {
+        write!(text, " {error} {error:?}").unwrap();
+        source = error.source();
+    }
+    text
+}
+
+/// Returns a claim of due jobs, which are started.
 pub fn claim_of(jobs: u32) -> Claim {
     Claim {
         token: Token::random(),
@@ -42,8 +60,7 @@ pub fn claim_of(jobs: u32) -> Claim {
     }
 }
 
-/// Each call that has jobs to find, with `jobs` of them and one under a key. Those that it enters are
-/// gone at its end.
+/// Makes every call that finds jobs, with `jobs` jobs and one under a key, and removes them again.
 pub fn all_calls(store: &impl Store, jobs: usize) {
     let puts = store.enqueue("queue", &vec![JOB; jobs]).unwrap();
     let key = Some(&b"key"[..]);
@@ -64,7 +81,7 @@ pub fn all_calls(store: &impl Store, jobs: usize) {
     let first = store.list("queue", None, 2).unwrap();
     let after = first.first().map(ListedJob::position);
     assert_eq!(store.list("queue", after, 1).unwrap()[..], first[1..]);
-    // PostgreSQL's numbers are signed.
+    // PostgreSQL's integers are signed.
     let last = (StoreTime::NEVER, JobId::from_u64(u64::MAX >> 1));
     assert!(store.list("queue", Some(last), 1).unwrap().is_empty());
     let acts = [
@@ -87,8 +104,8 @@ pub fn all_calls(store: &impl Store, jobs: usize) {
     assert!(store.reset("queue", puts[0].id().into(), When::NOW).is_ok());
 }
 
-/// A child of this process has the store: all that it may call, `more` of it, and its drop. Comes back to the
-/// parent, which has it still.
+/// Forks. The child makes all calls of its parent's store, calls `more`, and drops the store. Returns in the
+/// parent, whose store still works.
 pub fn a_forked_child_is_refused<S: Store>(
     store: S,
     more: impl FnOnce(&S) -> Option<StoreError>,
@@ -125,13 +142,13 @@ pub fn a_forked_child_is_refused<S: Store>(
         }
         drop(store);
     })
-    .expect("the child is refused, and ends");
+    .expect("the child is rejected and ends");
     parents.take().unwrap()
 }
 
-/// Of any call: claims, starts, settles, what a claim holds, and what listens. `lossy` is the store
-/// behind the proxy, which loses one answer of `each`, and `direct` the same without.
-pub fn no_job_is_lost_with_answers<S: Store + 'static>(
+/// Loses responses of all kinds of calls: claims, starts, settles, `held_by`, listening. `lossy` is connected
+/// through the proxy, which loses one of `each` responses, and `direct` is not.
+pub fn lost_responses_lose_no_job<S: Store + 'static>(
     direct: &S,
     lossy: S,
     proxy: &Proxy,
@@ -158,7 +175,7 @@ pub fn no_job_is_lost_with_answers<S: Store + 'static>(
         }
         let job = queue.take().unwrap();
         let payload = job.to_vec();
-        // One whose answer was lost comes again, or is gone: the figures say at the end.
+        // A job whose response was lost is handed out again or is gone; the figures tell at the end.
         match job.ack() {
             Ok(()) | Err(SettleError::Unknown) => _ = done.insert(payload),
             Err(error) => assert!(error.is_stale(), "{error}"),
@@ -172,15 +189,33 @@ pub fn no_job_is_lost_with_answers<S: Store + 'static>(
     assert_eq!(count(direct), 0);
 }
 
-/// The payload of a job whose push has no answer.
+/// Loses the response to a push. `store` is connected through the proxy, and `direct` is not.
+pub fn a_lost_response_is_reported<S: Store>(direct: &S, store: &S, proxy: &Proxy) {
+    let never = NewJob {
+        when: When::At(StoreTime::NEVER),
+        ..JOB
+    };
+    for before in 0.. {
+        // A statement is prepared now, so the response to its execution is lost next.
+        store.enqueue("queue", &[never]).unwrap();
+        proxy.lose_next();
+        // An idle session is checked first, and the response to the check was lost.
+        let Err(error) = store.enqueue("queue", &[never]) else {
+            assert!(before < 100);
+            continue;
+        };
+        assert_eq!(what(&error), (ErrorKind::Unavailable, CarriedOut::Perhaps));
+        assert_eq!(count(direct), 2 * before + 2, "it was");
+        break;
+    }
+}
+
+/// Payload of a job whose push gets no response.
 pub const HOLD: &[u8] = b"hold this";
 
-/// Two sessions are cut at once, and a call finds out on the first. `store` has two, through the proxy.
-pub fn a_session_that_was_cut_with_another_one_is_replaced<S: Store>(
-    proxy: &Proxy<SilentAfter>,
-    store: &S,
-) {
-    // Its caller has the first session until that is cut.
+/// Two sessions are cut at once, and a call finds out on the first. `store` has both through the proxy.
+pub fn sessions_cut_together_are_replaced<S: Store>(proxy: &Proxy<SilentAfter>, store: &S) {
+    // The caller holds the first session until it is cut.
     let hold = || {
         let job = NewJob {
             payload: HOLD,
@@ -204,9 +239,49 @@ pub fn a_session_that_was_cut_with_another_one_is_replaced<S: Store>(
     });
 }
 
-/// The session that listens, through the proxy. `open` takes how long it may be silent before it is probed,
-/// and how long the answer may take.
-pub fn a_session_that_listens_is_probed<S: Store>(
+/// Another process's `push(n)` pushes the payload `n`, while this process waits for a job.
+pub fn a_sleeping_queue_is_woken<S: Store>(
+    queue: &DurableQueue<Vec<u8>, S>,
+    push: impl Fn(u8, &[u8]),
+) {
+    const JOBS: u8 = 4;
+    testkit::watchdog(testkit::LIMIT, || {
+        let (taken, payloads) = channel();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                for _ in 0..JOBS {
+                    let job = queue.take().unwrap();
+                    taken.send(job.to_vec()).unwrap();
+                    job.ack().unwrap();
+                }
+            });
+            for number in 1..=JOBS {
+                let payload = number.to_string().into_bytes();
+                push(number, &payload);
+                assert_eq!(payloads.recv().unwrap(), payload);
+            }
+        });
+    });
+}
+
+/// `cut` ends the session by which `store` listens. `other` is another process's store.
+pub fn a_lost_listening_session_is_replaced<S: Store>(store: &S, other: &S, cut: impl FnOnce()) {
+    testkit::watchdog(testkit::LIMIT, || {
+        let (sender, times) = channel();
+        let notifier = Notifier::new(move |due| sender.send(due).unwrap());
+        let watch = store.watch("queue", notifier).unwrap();
+        cut();
+        assert_eq!(times.recv().unwrap(), ANYTHING);
+        // It receives announcements again.
+        other.enqueue("queue", &[JOB]).unwrap();
+        assert!(times.recv().unwrap() > ANYTHING);
+        drop(watch);
+    });
+}
+
+/// Tests the listening session, through the proxy. The arguments of `open` are the time of silence before a
+/// probe and the time limit of its answer.
+pub fn a_silent_listening_session_is_probed<S: Store>(
     proxy: &Proxy,
     open: impl Fn(Duration, Duration) -> S,
 ) {
@@ -222,27 +297,26 @@ pub fn a_session_that_listens_is_probed<S: Store>(
         assert_eq!(proxy.connections(), connections, "it answered, and is kept");
         drop((watch, store));
 
-        // One that is replaced early, since this machine is slow, is replaced all the same.
+        // On a slow machine the session may be replaced early, which is correct, too.
         let store = open(EVERY * 500, Duration::from_millis(100));
         let (sender, times) = channel();
         let notifier = Notifier::new(move |due| _ = sender.send(due));
         let watch = store.watch("queue", notifier).unwrap();
         proxy.swallow();
-        let anything = StoreTime::from_micros(i64::MIN);
-        assert_eq!(times.recv().unwrap(), anything);
+        assert_eq!(times.recv().unwrap(), ANYTHING);
         drop(watch);
     });
 }
 
-/// How often a server dies in a run of the tests, if this does not say.
+/// Environment variable with the number of crashes.
 const VARIABLE: &str = "DURABLE_CRASHES";
 const CRASHES: usize = 3;
-/// Jobs between two crashes, about.
+/// Approximate number of jobs between two crashes.
 const GAP: usize = 30;
-/// The longest that one and what goes before it may take on a busy machine.
+/// Time limit of a crash and the jobs before it, on a busy machine.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// The jobs at whose push it dies, and how many jobs there are.
+/// Returns the jobs during whose push the server crashes, and the total number of jobs.
 fn plan_crashes(crashes: usize) -> (BTreeSet<usize>, usize) {
     let mut rng = Rng::from_env();
     let next = |last: &mut usize, gap: usize| {
@@ -255,18 +329,18 @@ fn plan_crashes(crashes: usize) -> (BTreeSet<usize>, usize) {
     (points, jobs)
 }
 
-/// The server of the queue's store dies in mid-run, again and again. `crash` returns when it is there
-/// again; one waits for the other.
-pub fn a_crash_loses_nothing_that_was_answered<S: Store + 'static>(
+/// The server of the queue's store crashes repeatedly during the run. `crash` returns when the server is
+/// running again; concurrent crashes are serialized.
+pub fn a_crash_loses_no_answered_call<S: Store + 'static>(
     queue: &DurableQueue<Vec<u8>, S>,
     crash: impl Fn() + Sync,
 ) {
     let crashes = env::var(VARIABLE).map_or(CRASHES, |number| number.parse().unwrap());
     let (points, jobs) = plan_crashes(crashes);
     let limit = testkit::LIMIT + LONGEST * u32::try_from(crashes).unwrap();
-    // How often each was entered, perhaps.
+    // How often each job may have been inserted.
     let entered = Mutex::new(BTreeMap::new());
-    // What was acknowledged, and how often; what has no answer is gone, or comes again.
+    // How often each job was acknowledged. A job without a response is gone or is handed out again.
     let mut acked: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
     let mut unknown = BTreeSet::new();
     testkit::watchdog(limit, || {
@@ -287,7 +361,7 @@ pub fn a_crash_loses_nothing_that_was_answered<S: Store + 'static>(
                     Ok(()) => {
                         let acks = acked.entry(payload.clone()).or_default();
                         *acks += 1;
-                        // One that is being pushed has no answer yet.
+                        // A push in progress has no response yet.
                         let most = times.unwrap_or(u32::MAX);
                         assert!(*acks <= most, "acknowledged, and handed out again");
                         unknown.remove(&payload);
@@ -309,7 +383,7 @@ pub fn a_crash_loses_nothing_that_was_answered<S: Store + 'static>(
     );
 }
 
-/// Until there is an answer.
+/// Repeats until there is a response.
 fn push<S: Store>(
     queue: &DurableQueue<Vec<u8>, S>,
     number: usize,
@@ -330,8 +404,9 @@ fn push<S: Store>(
     }
 }
 
-/// `shift` moves the server's clock by so many microseconds, also back. As `tests/it/clocks.rs` has it for a queue.
-pub fn a_clock_that_is_set_moves_jobs_and_leases(store: &impl Store, shift: impl Fn(i64)) {
+/// `shift` moves the server's clock by a number of microseconds, forward or back. `tests/it/clocks.rs` does
+/// the same for a queue.
+pub fn setting_the_clock_moves_jobs_and_leases(store: &impl Store, shift: impl Fn(i64)) {
     const HOUR: i64 = 3_600_000_000;
     let now = || store.turn("queue", &[], None).unwrap().now;
     let claimed = || {
@@ -364,8 +439,8 @@ pub fn a_clock_that_is_set_moves_jobs_and_leases(store: &impl Store, shift: impl
         before.since(now()),
         Duration::from_micros(HOUR.unsigned_abs())
     );
-    // What runs is held, longer by that unless it is renewed. What is pushed is due by the new time, and what was
-    // there by its own.
+    // A running job's lease is longer by the jump, unless it is renewed. New jobs are due by the new time,
+    // earlier ones by their own.
     let lease = second * 10;
     assert!(claimed().is_empty());
     assert_eq!(settled(held, Act::Extend { lease }), Verdict::Done);
@@ -382,7 +457,7 @@ pub fn a_clock_that_is_set_moves_jobs_and_leases(store: &impl Store, shift: impl
         (other.id, settled(other, Act::Ack)),
         (put.id(), Verdict::Done)
     );
-    // The jump ends the lease, and makes the delayed one due.
+    // The jump ends the lease, and makes the delayed job due.
     shift(HOUR + 1_000_000);
     assert_eq!(claimed().len(), 2);
     assert_eq!(settled(held, Act::Ack), Verdict::Stale);

@@ -1,5 +1,5 @@
-//! Calls may be made, and all may be dropped, on any thread: one that runs a task of an async runtime, or that is
-//! about to end.
+//! Stores and queues can be used and dropped on any thread, also on one that runs an async task or is about
+//! to end.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use tokio::runtime::Builder;
 
 use crate::alike::all_calls;
 
-/// More than a task of tokio may poll before it is to give way.
+/// More than the budget of a tokio task.
 const MANY: usize = 300;
 
 const TWO: NonZeroUsize = NonZeroUsize::new(2).unwrap();
@@ -51,7 +51,7 @@ fn on_a_thread_that_lets_tasks_block(body: Body) {
     runtime.block_on(async move { tokio::task::spawn_blocking(body).await.unwrap() });
 }
 
-/// In the destructor of a thread-local, after those of tokio's.
+/// Runs in the destructor of a thread-local, after tokio's destructors.
 fn on_a_thread_that_ends(body: Body) {
     struct Last(Option<Body>);
     impl Drop for Last {
@@ -75,8 +75,8 @@ const PLACES: [fn(Body); 4] = [
     on_a_thread_that_ends,
 ];
 
-/// Everywhere: opens a store, makes every call, and drops all that there is.
-pub fn is_at_home_everywhere<S: Store>(open: impl Fn() -> S + Clone + Send + 'static) {
+/// In each place: opens a store, makes every call, and drops everything.
+pub fn works_on_any_thread<S: Store>(open: impl Fn() -> S + Clone + Send + 'static) {
     for place in PLACES {
         let open = open.clone();
         testkit::watchdog(testkit::LIMIT, || {
@@ -85,15 +85,15 @@ pub fn is_at_home_everywhere<S: Store>(open: impl Fn() -> S + Clone + Send + 'st
                 let called = every_call(&open);
                 sender.send(called).unwrap();
             }));
-            // A panic on a thread that ends is no panic of this one.
+            // A panic on the ending thread is not a panic of this one.
             let called = done.recv().expect("the calls came to their end");
             assert_eq!(called, public_calls());
         });
     }
 }
 
-/// Those that the list of the interface has, but for those within a transaction of the caller's, on a connection of
-/// the caller's.
+/// Returns the calls listed in docs/api, except those in a transaction of the caller, whose connection is the
+/// caller's.
 fn public_calls() -> BTreeSet<String> {
     let list = include_str!("../../../docs/api/durable-queue.txt");
     let types = ["DurableQueue<T, S>::", "Claimed<T>::", "Worker<T, S>::"];
@@ -339,7 +339,7 @@ fn every_settle<S: Store>(
             "deref",
         ],
     );
-    // What comes again is not to: neither here nor in the next place.
+    // Ends jobs that would be handed out again here or in the next place.
     let ends = |id: JobId| {
         while matches!(queue.cancel(id).unwrap(), Cancelled::Taken) {
             thread::yield_now();

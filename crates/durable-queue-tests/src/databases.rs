@@ -1,5 +1,4 @@
-//! Databases of one test's own, on the servers that are named, for more than one test binary: for what
-//! uses the schema, or the keys, that all have.
+//! A separate database per test, on the test servers, for tests that use the default schema or prefix.
 
 use super::address::POSTGRES;
 use super::address::REDIS;
@@ -12,7 +11,7 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Its name begins with that of the test binary.
+    /// Creates a database whose name begins with that of the test binary.
     pub fn new(binary: &str) -> Option<Self> {
         let address = address(POSTGRES)?;
         let mut server = postgres::Client::connect(&address, postgres::NoTls).unwrap();
@@ -41,7 +40,7 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// By its number: 0 is that of the suite of the stores, and each binary has another.
+    /// Selects a database by number. 0 belongs to the conformance suite, and each test binary has another.
     pub fn new(database: u8) -> Option<Self> {
         let address = address(REDIS)?;
         let (server, _) = address.rsplit_once('/').unwrap();

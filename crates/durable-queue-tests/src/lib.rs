@@ -1,7 +1,6 @@
-//! What the tests of several stores share: everything that a store must survive alike, and the servers.
+//! Shared by the stores' tests: common test cases, and the servers.
 //!
-//! The tests in `tests/` are those that run on all stores. The contract itself is the suite of
-//! [`durable_queue::conformance`].
+//! The tests in `tests/` run on all stores. The contract itself is tested by [`durable_queue::conformance`].
 #![expect(
     missing_docs,
     missing_debug_implementations,
@@ -10,6 +9,7 @@
     clippy::unwrap_used,
     reason = "parts of tests: they are read there, and a helper that fails is a test that fails"
 )]
+#![forbid(unsafe_code)]
 
 pub mod address;
 pub mod alike;

@@ -1,5 +1,4 @@
-//! Random programs on a store and on the simulated one, for more than one test binary: every answer is
-//! the same.
+//! Random programs on a store and on the simulated one: all results must be equal.
 
 use std::time::Duration;
 
@@ -50,7 +49,7 @@ fn token(rng: &mut Rng) -> Token {
     }
 }
 
-/// What a claim gave is remembered, valid or not.
+/// Remembers claimed jobs, also after they are settled.
 fn turn(rng: &mut Rng, [ours, twin]: &[&dyn Store; 2], held: &mut Vec<(JobId, Token)>) {
     let settles: Vec<Settle<'_>> = (0..rng.below(4))
         .filter_map(|_| {
@@ -89,7 +88,7 @@ fn turn(rng: &mut Rng, [ours, twin]: &[&dyn Store; 2], held: &mut Vec<(JobId, To
     held.extend(leases.iter().map(|lease| (lease.id, lease.token)));
 }
 
-/// One step on both.
+/// One step on both stores.
 fn step(rng: &mut Rng, stores: &[&dyn Store; 2], held: &mut Vec<(JobId, Token)>, last: &mut u64) {
     let id = JobId::from_u64(rng.below(usize::try_from(*last).unwrap() + 2) as u64);
     let keys: [&[u8]; 3] = [b"a", b"b", b"\0"];
@@ -152,7 +151,7 @@ fn step(rng: &mut Rng, stores: &[&dyn Store; 2], held: &mut Vec<(JobId, Token)>,
         let lease = Duration::from_secs(3);
         let ours = ours.held_by(QUEUE, token, lease).unwrap();
         let mut twin = twin.held_by(QUEUE, token, lease).unwrap();
-        // By the end of the lease there, by the job's own time here.
+        // The position is the end of the lease in one list, and the due time in the other.
         let mut ours = ours;
         ours.sort_by_key(|lease| lease.id);
         twin.sort_by_key(|lease| lease.id);
@@ -160,7 +159,7 @@ fn step(rng: &mut Rng, stores: &[&dyn Store; 2], held: &mut Vec<(JobId, Token)>,
     }
 }
 
-/// One program on both, whose clocks `advance` moves.
+/// Runs one program on both stores. `advance` moves their clocks.
 pub fn run(rng: &mut Rng, stores: &[&dyn Store; 2], advance: impl Fn(Duration)) {
     let (mut held, mut last) = (Vec::new(), 0);
     let serial = rng.chance(2);

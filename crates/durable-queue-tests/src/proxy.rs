@@ -1,11 +1,12 @@
-//! A server's stand-in that disturbs what passes: a plan says what becomes of each piece of a message.
+//! A proxy in front of a server that disturbs its connections: a plan decides the fate of each piece of a
+//! message.
 //!
-//! Not for: deciding when to disturb, which is the plans' work: [`Losing`] loses answers on request,
-//! [`SilentAfter`] those to one request, `disturbed/plan.rs` does its worst at random.
+//! Plans decide when to disturb: [`Losing`] loses responses on request, [`SilentAfter`] loses responses to
+//! one kind of request, and `disturbed/plan.rs` disturbs at random.
 //!
-//! # What always holds
-//! 1. The bytes of one way pass in their order, and none after one that did not.
-//! 2. What has not passed when a connection is cut never passes.
+//! # Invariants
+//! 1. Bytes of one direction pass in order. After lost bytes, no more pass.
+//! 2. Bytes that have not passed when a connection is cut never pass.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -15,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// Passes connections on. Its threads end with the connections, or with the tests.
+/// Forwards connections. Its threads end with the connections, or with the tests.
 pub struct Proxy<P = Losing> {
     pub address: SocketAddr,
     shared: Arc<Shared<P>>,
@@ -27,25 +28,25 @@ pub enum Way {
     Answer,
 }
 
-/// What becomes of what was read from one side.
+/// Fate of a piece that was read from one side.
 pub enum Fate {
     Passes,
-    /// It passes so much later.
+    /// It is delayed.
     IsLate(Duration),
-    /// So many bytes of it pass, and the connection is cut.
+    /// This many bytes pass, then the connection is cut.
     IsCut(usize),
-    /// So many bytes of it pass, and its receiver is told that no more come. The other way goes on.
+    /// This many bytes pass, then this direction is closed. The other one continues.
     IsLast(usize),
-    /// So many bytes of it pass, and nothing more on either way. After so long the connection is cut.
+    /// This many bytes pass, then nothing in either direction. After the given time the connection is cut.
     Hangs(usize, Duration),
     /// All connections are cut.
     CutsAll,
-    /// It does not pass, nor does what follows on this way.
+    /// It is lost, and so are all later pieces of this direction.
     IsSwallowed,
 }
 
 pub trait Plan: Send + Sync + 'static {
-    /// Whether a new connection is taken.
+    /// Returns whether to accept a new connection.
     fn admits(&self) -> bool {
         true
     }
@@ -56,7 +57,7 @@ pub trait Plan: Send + Sync + 'static {
 struct Shared<P> {
     plan: P,
     begun: AtomicU32,
-    /// Those that are there, with their two ends.
+    /// Open connections, with both ends.
     open: Mutex<BTreeMap<u32, [TcpStream; 2]>>,
 }
 
@@ -86,12 +87,12 @@ impl<P: Plan> Proxy<P> {
         &self.shared.plan
     }
 
-    /// Cuts the connections that are there.
+    /// Cuts all open connections.
     pub fn cut(&self) {
         self.shared.cut();
     }
 
-    /// So many were begun.
+    /// Returns the number of connections accepted so far.
     pub fn connections(&self) -> u32 {
         self.shared.begun.load(SeqCst)
     }
@@ -105,7 +106,7 @@ impl<P> Shared<P> {
     }
 }
 
-/// What the two threads of a connection, one for each way, have in common.
+/// Shared by the two threads of a connection, one per direction.
 struct Connection<P> {
     shared: Arc<Shared<P>>,
     number: u32,
@@ -115,7 +116,7 @@ struct Connection<P> {
 impl<P: Plan> Connection<P> {
     fn begin(shared: &Arc<Shared<P>>, client: TcpStream, upstream: TcpStream) {
         for end in [&client, &upstream] {
-            end.set_nodelay(true).unwrap(); // What was cut into pieces is to leave as pieces.
+            end.set_nodelay(true).unwrap(); // Pieces must leave as they were cut.
         }
         let number = shared.begun.fetch_add(1, SeqCst);
         let [to_client, to_upstream] = [&client, &upstream].map(|end| end.try_clone().unwrap());
@@ -131,7 +132,7 @@ impl<P: Plan> Connection<P> {
         thread::spawn(move || answers.pass(Way::Answer, upstream, to_client));
     }
 
-    /// Until an end, or until the plan makes one.
+    /// Forwards until either side or the plan ends it.
     fn pass(&self, way: Way, mut from: TcpStream, mut to: TcpStream) {
         let mut bytes = [0; 1 << 14];
         while let Ok(count @ 1..) = from.read(&mut bytes) {
@@ -154,7 +155,7 @@ impl<P: Plan> Connection<P> {
                 Fate::IsLast(passing) => {
                     to.write_all(&bytes[..passing]).ok();
                     to.shutdown(Shutdown::Write).ok();
-                    return; // The other way's end is that of both.
+                    return; // The end of the other direction has ended both.
                 }
                 Fate::Hangs(passing, time) => {
                     self.hangs.store(true, SeqCst);
@@ -191,7 +192,7 @@ fn pause(time: Duration) {
     thread::sleep(time);
 }
 
-/// No answer passes any more on a connection over which the last such request has gone.
+/// After the last matching request, no response passes on its connection.
 pub struct SilentAfter {
     request: &'static [u8],
     seen: AtomicU32,
@@ -207,7 +208,7 @@ impl SilentAfter {
         }
     }
 
-    /// How many such requests.
+    /// Returns the number of matching requests.
     pub fn seen(&self) -> u32 {
         self.seen.load(SeqCst)
     }
@@ -228,17 +229,17 @@ impl Plan for SilentAfter {
     }
 }
 
-/// Loses answers: what it passes on is carried out, and not answered. A connection is cut with the answer,
-/// or stays and leads nowhere.
+/// Loses responses: requests are forwarded, but not answered. The connection is cut, or stays open and
+/// silent.
 #[derive(Default)]
 pub struct Losing {
-    /// The next answer of the server is lost, and its connection with it.
+    /// Loses the server's next response, and cuts its connection.
     lose_next: AtomicBool,
-    /// Each answer with such a number is lost; 0: none.
+    /// Loses every n-th response; 0 disables this.
     lose_each: AtomicU32,
     answers: AtomicU32,
     lost: AtomicU32,
-    /// Connections with lower numbers lead nowhere.
+    /// Connections with lower numbers are silent.
     leading: AtomicU32,
 }
 
@@ -275,7 +276,7 @@ impl Proxy {
         self.plan().lose_next.store(true, SeqCst);
     }
 
-    /// From now on; 0: none any more.
+    /// Loses every n-th response from now on; 0 disables this.
     pub fn lose_each(&self, number: u32) {
         self.plan().lose_each.store(number, SeqCst);
     }
@@ -284,7 +285,7 @@ impl Proxy {
         self.plan().lost.load(SeqCst)
     }
 
-    /// No answer passes any more on the connections that are there; new ones are as ever.
+    /// Makes all open connections silent. New ones work.
     pub fn swallow(&self) {
         let connections = self.connections();
         self.plan().leading.store(connections, SeqCst);

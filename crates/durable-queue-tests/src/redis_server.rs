@@ -1,4 +1,4 @@
-//! A server of one test's own, which may be killed, starved and stopped.
+//! A separate Redis server per test, which can be killed, starved and stopped.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -18,7 +18,7 @@ pub struct Server {
     child: Child,
 }
 
-/// Of the path, if servers are wanted at all.
+/// Returns the server's program, if servers are enabled.
 fn program() -> Option<PathBuf> {
     address(REDIS)?;
     let path = env::var_os("PATH").unwrap_or_default();
@@ -31,12 +31,12 @@ fn program() -> Option<PathBuf> {
 }
 
 impl Server {
-    /// Durable, but for what the options say.
+    /// Starts a durable server, with additional options.
     pub fn new(options: &[&str]) -> Option<Self> {
         Self::prepared(options, |_| ())
     }
 
-    /// As `new`, with files in its folder that options name.
+    /// Like `new`, with files in its folder that the options refer to.
     pub fn prepared(options: &[&str], prepare: impl FnOnce(&Path)) -> Option<Self> {
         let program = program()?;
         let folder = Folder::new();
@@ -76,7 +76,7 @@ impl Server {
         self.run::<()>(cmd("CONFIG").arg("SET").arg(setting).arg(value));
     }
 
-    /// Until it answers, and its figures are as wanted.
+    /// Waits until the server responds and its INFO satisfies `is_there`.
     pub fn wait(&self, is_there: impl Fn(&str) -> bool) {
         testkit::watchdog(testkit::LIMIT, || {
             loop {
@@ -92,7 +92,7 @@ impl Server {
         });
     }
 
-    /// A signal, by its name.
+    /// Sends a signal.
     pub fn signal(&self, name: &str) {
         let mut kill = Command::new("kill");
         let status = kill
@@ -101,20 +101,20 @@ impl Server {
         assert!(status.unwrap().success());
     }
 
-    /// Without a chance to write anything down.
+    /// Kills it without a chance to write anything.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Starts it again, with more options.
+    /// Restarts it, with additional options.
     pub fn start(&mut self, options: &[&str]) {
         let options = options.iter().map(|option| (*option).to_owned());
         let options: Vec<String> = self.options.iter().cloned().chain(options).collect();
         self.child = spawn(&self.program, self.folder(), &options);
     }
 
-    /// Returns when it answers again.
+    /// Kills and restarts it. Returns when it responds again.
     pub fn crash(&mut self) {
         self.kill();
         self.start(&[]);

@@ -1,4 +1,4 @@
-//! What several modules need.
+//! Helpers of several test modules.
 
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
@@ -9,7 +9,7 @@ use durable_queue::{Builder, DurableQueue, FastSlow, Store};
 use sync_shim::ManualClock;
 use tempfile::TempDir;
 
-/// A folder of one test's own, removed at its end.
+/// A temporary folder of one test.
 pub struct Folder(TempDir);
 
 impl Folder {
@@ -26,7 +26,7 @@ impl Folder {
     }
 }
 
-/// A clock for a queue and its store, both moved by hand.
+/// A manual clock of a queue and its store.
 pub struct Time {
     pub clock: ManualClock,
     pub store: ManualStoreClock,
@@ -45,7 +45,7 @@ impl Time {
         SimStore::new(self.store.clone())
     }
 
-    /// A queue over `store`, whose failed attempts come again after a second.
+    /// Returns a queue over `store` that retries failed attempts after a second.
     pub fn queue<S: Store>(&self, store: S) -> DurableQueue<String, S> {
         self.builder(store).build().unwrap()
     }
@@ -56,15 +56,15 @@ impl Time {
             .back_off(FastSlow::new(SECOND, SECOND, 1))
     }
 
-    /// Lets the pump go to sleep, then moves time.
+    /// Waits until the pump sleeps, then moves the clock.
     pub fn advance(&self, by: Duration) {
         self.clock.wait_for_sleepers(1);
         self.clock.advance(by);
     }
 }
 
-/// Another thread with a handle of the queue, e.g. one that waits for a job.
-pub fn beside<T, S, R>(
+/// Runs `task` on another thread with a handle of the queue.
+pub fn on_thread<T, S, R>(
     queue: &DurableQueue<T, S>,
     work: impl FnOnce(&DurableQueue<T, S>) -> R + Send + 'static,
 ) -> JoinHandle<R>
@@ -77,11 +77,11 @@ where
     thread::spawn(move || work(&queue))
 }
 
-/// No test gets there: its end is by other means.
+/// Longer than any test.
 pub const LONG: Duration = Duration::from_secs(1_000_000);
 pub const SECOND: Duration = Duration::from_secs(1);
 
-/// A test that hangs fails.
+/// Fails if the test hangs.
 pub fn bounded<R>(test: impl FnOnce() -> R) -> R {
     testkit::watchdog(testkit::LIMIT, test)
 }

@@ -1,4 +1,4 @@
-//! Servers that speak TLS, with certificates of roots that a test has made.
+//! Servers with TLS, with certificates of roots created by the test.
 
 use std::cell::RefCell;
 use std::env;
@@ -13,7 +13,7 @@ use crate::address::address;
 use crate::redis_server::Server;
 use crate::support::Folder;
 
-/// The program that makes certificates, if that server is wanted and it is there.
+/// Returns whether that server is enabled and `openssl` is installed.
 pub fn has_openssl(variable: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     let is_there = env::split_paths(&path).any(|folder| folder.join("openssl").exists());
@@ -24,8 +24,8 @@ pub fn has_openssl(variable: &str) -> bool {
     is_wanted && is_there
 }
 
-/// `root` and `other`, which sign for themselves, and `server`, which `root` has signed: each as
-/// `NAME.pem` and `NAME.key`. The server is that of this machine.
+/// Creates `root` and `other`, which are self-signed, and `server`, which `root` has signed, as `NAME.pem`
+/// and `NAME.key`. The server's name is that of this machine.
 pub fn certificates(folder: &Path) {
     certificate(folder, "root", &[]);
     certificate(folder, "other", &[]);
@@ -53,8 +53,8 @@ fn certificate(folder: &Path, name: &str, more: &[&str]) {
     assert!(made.status.success(), "{made:?}");
 }
 
-/// The server of `PostgreSQL` with TLS switched on, and off again at the end: no other test asks for it, and none is
-/// troubled by it.
+/// The test server of `PostgreSQL` with TLS enabled, which is disabled again at the end. Other tests neither
+/// need nor notice it.
 pub struct EncryptedPostgres {
     admin: RefCell<postgres::Client>,
     address: String,
@@ -83,7 +83,8 @@ impl EncryptedPostgres {
         };
         certificates(encrypted.folder());
         for name in ["server.pem", "server.key"] {
-            // By a program of the server's own, beside its data: the key is to be its user's alone.
+            // The server itself runs a program that writes next to its data, because only the server's user
+            // may read the key.
             let text = fs::read_to_string(encrypted.folder.file(name)).unwrap();
             encrypted.sql(&format!(
                 "COPY (SELECT unnest(string_to_array('{}', E'\\n')))
@@ -111,7 +112,7 @@ impl EncryptedPostgres {
         self.sql(&format!("ALTER SYSTEM SET {name} = {value}"));
     }
 
-    /// Returns when new sessions have that setting.
+    /// Returns when new sessions have the setting.
     fn reload(&self, ssl: &str) {
         self.sql("SELECT pg_reload_conf()");
         let shown = || -> String {
@@ -131,7 +132,7 @@ impl Drop for EncryptedPostgres {
     }
 }
 
-/// `address`, so that TLS is demanded.
+/// Returns `address` with TLS required.
 pub fn demanded(address: &str) -> String {
     let separator = if address.contains('?') { '&' } else { '?' };
     format!("{address}{separator}sslmode=require")
@@ -139,12 +140,12 @@ pub fn demanded(address: &str) -> String {
 
 pub const REDIS_PASSWORD: &str = "hunter2";
 
-/// A server of Redis that speaks TLS alone over the network, and its address.
+/// Starts a Redis server that accepts only TLS over the network, and returns its address.
 pub fn encrypted_redis() -> Option<(Server, String)> {
     if !has_openssl(REDIS) {
         return None;
     }
-    // Free again at the end of the statement.
+    // Freed at the end of the statement.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
     let port = free.unwrap().port().to_string();
     let options = [

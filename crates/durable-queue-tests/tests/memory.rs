@@ -1,5 +1,5 @@
-//! How much memory a batch takes on its way from a store to the program. A binary of its own, for an allocator of
-//! its own. Servers that are not named are left out, and said so.
+//! Memory used by a batch on its way from a store to the program. A separate binary, because it has its own
+//! allocator. Servers without an address are skipped, with a message.
 #![cfg(not(anthill_loom))]
 #![expect(
     clippy::unwrap_used,
@@ -23,8 +23,8 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 const JOBS: usize = 20;
 const PAYLOAD: usize = 1 << 20;
 
-/// The most bytes in use while a batch is taken, is at most twice what it holds.
-fn a_batch_takes_no_more_than_one_copy_beside_itself<S: Store>(name: &str, store: S) {
+/// The peak of memory while a batch is taken is at most twice the batch's size.
+fn a_batch_uses_at_most_twice_its_size<S: Store>(name: &str, store: S) {
     let queue: DurableQueue<Vec<u8>, S> = DurableQueue::new("queue", store);
     for _ in 0..JOBS {
         queue.push(vec![7; PAYLOAD], When::NOW).unwrap();
@@ -43,18 +43,18 @@ fn a_batch_takes_no_more_than_one_copy_beside_itself<S: Store>(name: &str, store
     assert!(peak <= 200, "{name}: {peak}");
 }
 
-/// All in one test, since the counters see every thread.
+/// A single test, because the counters include all threads.
 #[test]
 fn memory() {
     let folder = Folder::new();
     let store = SqliteStore::open(folder.file("jobs")).unwrap();
-    a_batch_takes_no_more_than_one_copy_beside_itself("SQLite", store);
+    a_batch_uses_at_most_twice_its_size("SQLite", store);
     if let Some(database) = Postgres::new("memory") {
         let store = PostgresStore::open(&database.address).unwrap();
-        a_batch_takes_no_more_than_one_copy_beside_itself("PostgreSQL", store);
+        a_batch_uses_at_most_twice_its_size("PostgreSQL", store);
     }
     if let Some(database) = Redis::new(12) {
         let store = RedisStore::open(&database.address).unwrap();
-        a_batch_takes_no_more_than_one_copy_beside_itself("Redis", store);
+        a_batch_uses_at_most_twice_its_size("Redis", store);
     }
 }

@@ -1,8 +1,8 @@
-//! The README of `durable-queue` names the limits of the stores.
+//! The README of `durable-queue` contains the limits of the stores.
 #![cfg(not(anthill_loom))]
 
 #[test]
-fn the_readme_names_the_limits_of_the_stores() {
+fn the_readme_contains_the_limits_of_the_stores() {
     let readme = include_str!("../../durable-queue/README.md");
     let mib = |bytes: usize| bytes >> 20;
     for row in [

@@ -140,7 +140,7 @@ impl Calls {
         match self.waiting.get_mut(&ticket) {
             None => Look::Gone,
             Some(call) => {
-                let new = waiter.take().expect("it is made for this look");
+                let new = waiter.take().expect("the caller passes a waiter");
                 Look::Waits(mem::replace(&mut call.waiter, new))
             }
         }
@@ -156,7 +156,7 @@ impl Calls {
         (jobs, waiter)
     }
 
-    /// Gives jobs to the calls that have waited longest, up to what each wants for itself, and keeps the
+    /// Gives jobs to the calls that have waited longest, as many as each wants for itself, and keeps the
     /// spare jobs that they want in addition. Returns the rest, whose calls are gone.
     pub(crate) fn serve(
         &mut self,

@@ -42,7 +42,7 @@ pub(crate) struct Combiner {
 #[derive(Default)]
 struct State {
     leaders: usize,
-    line: VecDeque<Follower>,
+    followers: VecDeque<Follower>,
 }
 
 /// A queued push.
@@ -103,7 +103,7 @@ impl Combiner {
                 drop(state);
                 return self.lead(job, enter);
             }
-            state.line.push_back(follower);
+            state.followers.push_back(follower);
         }
         match seat.wait() {
             Seat::Leads => self.lead(job, enter),
@@ -121,7 +121,7 @@ impl Combiner {
         };
         let mut jobs = vec![job];
         jobs.extend(lead.followers.iter().map(Follower::job));
-        // USER CODE: the store. No lock is held. After a panic the drop of `lead` answers the line.
+        // USER CODE: the store. No lock is held. After a panic the drop of `lead` answers its followers.
         let entered = enter(&jobs).and_then(|puts| {
             let is_whole = puts.len() == jobs.len();
             is_whole
@@ -158,8 +158,13 @@ impl State {
             room = left.unwrap_or(0);
             left.is_some()
         };
-        let count = self.line.iter().take(most).take_while(&mut fits).count();
-        self.line.drain(..count).collect()
+        let count = self
+            .followers
+            .iter()
+            .take(most)
+            .take_while(&mut fits)
+            .count();
+        self.followers.drain(..count).collect()
     }
 }
 
@@ -179,7 +184,7 @@ impl Drop for Lead<'_> {
     fn drop(&mut self) {
         let next = {
             let mut state = self.combiner.state.lock();
-            let next = state.line.pop_front();
+            let next = state.followers.pop_front();
             state.leaders -= usize::from(next.is_none());
             next
         };
@@ -247,7 +252,7 @@ mod tests {
         /// after the leaders continue.
         fn push_together(&self, payloads: &[&[u8]]) -> Vec<thread::Result<Result<Put>>> {
             let in_line = |count| {
-                while self.combiner.state.lock().line.len() < count {
+                while self.combiner.state.lock().followers.len() < count {
                     thread::yield_now();
                 }
             };
@@ -276,7 +281,7 @@ mod tests {
 
         fn is_at_rest(&self) -> bool {
             let state = self.combiner.state.lock();
-            state.leaders == 0 && state.line.is_empty()
+            state.leaders == 0 && state.followers.is_empty()
         }
     }
 

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 use sync_shim::foreign::drop_quietly;
 use sync_shim::waiter::{Waiter, WakeList};
-use sync_shim::{Clock, Mutex, Parker, fork_count};
+use sync_shim::{Clock, Mutex, Parker, Process};
 
 use crate::calls::{Calls, Look, Ticket, Wanted};
 use crate::clock::SharedClock;
@@ -55,8 +55,8 @@ struct State {
 
 #[derive(Debug)]
 pub(crate) struct Control {
-    /// `fork_count()` of the process that runs the pump.
-    forks: usize,
+    /// Runs the pump.
+    process: Process,
     state: Mutex<State>,
     /// Where the pump sleeps.
     parker: Parker,
@@ -66,7 +66,7 @@ pub(crate) struct Control {
     round_trip: AtomicU64,
 }
 
-/// What the pump has to do, as found in one section.
+/// The pump's work, as found in one section.
 #[derive(Debug)]
 pub(crate) struct Orders {
     pub(crate) commands: Vec<Command>,
@@ -84,7 +84,7 @@ pub(crate) struct Orders {
 impl Control {
     pub(crate) fn new(clock: SharedClock) -> Self {
         Self {
-            forks: fork_count(),
+            process: Process::current(),
             state: Mutex::new(State {
                 phase: Phase::Open,
                 calls: Calls::default(),
@@ -107,7 +107,7 @@ impl Control {
     /// Returns whether this process is a forked child of the pump's process. The fork may have left the lock
     /// held, so check this before locking.
     pub(crate) fn is_forked(&self) -> bool {
-        fork_count() != self.forks
+        !self.process.is_current()
     }
 
     /// Runs `change` under the lock. Then wakes the pump, if `change` ended its sleep, and the dequeued

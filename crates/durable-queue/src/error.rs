@@ -34,7 +34,7 @@ pub enum ErrorKind {
     Evicting,
     /// The stored data are invalid.
     Corrupt,
-    /// The store does not answer, or its answer was lost.
+    /// The store does not respond, or its response was lost.
     Unavailable,
     /// The store belongs to the parent of this forked process.
     Forked,
@@ -47,7 +47,7 @@ pub enum ErrorKind {
 pub enum CarriedOut {
     /// It was not.
     No,
-    /// It may have been: the answer was lost.
+    /// It may have been: the response was lost.
     Perhaps,
 }
 
@@ -73,7 +73,7 @@ impl StoreError {
         }
     }
 
-    /// Creates an error of a call whose answer was lost.
+    /// Creates an error of a call whose response was lost.
     pub fn lost_answer(kind: ErrorKind) -> Self {
         Self {
             kind,
@@ -229,14 +229,14 @@ impl error::Error for TakeError {
 pub enum SettleError {
     /// The lease was lost: the job is being, or has been, handed out again. The settle was not carried out.
     Stale,
-    /// An answer of the store was lost, and the job was no longer held when the call was repeated. Most
+    /// A response of the store was lost, and the job was no longer held when the call was repeated. Most
     /// likely the first call was carried out.
     Unknown,
     /// The store rejects this settle permanently, but carries out others. The lease is no longer renewed, so
     /// the job is handed out again when it expires. After a rejected [`extend`](crate::Claimed::extend) the
     /// holder still has the job.
     Refused(StoreError),
-    /// The queue's shutdown did not wait for the answer any longer. The lease expires by itself.
+    /// The queue's shutdown did not wait for the response any longer. The lease expires by itself.
     ShutDown,
     /// The job belongs to the parent of this forked process, which still has it.
     Forked,

@@ -79,6 +79,27 @@
 //! 6. User code (handlers, hooks, back-offs, wakers, stores) runs with no lock held, and its panics do not
 //!    propagate beyond the call.
 //!
+//! # Calls that wait
+//! A `_timeout` takes a `Duration` or an `Instant`, by the queue's clock. An async call returns a future for any
+//! runtime. Calls that put jobs in or change them are one call of the store on the calling thread, so they have no
+//! other forms: the store's own settings limit their time (`SqliteOptions::busy_timeout`,
+//! `PostgresOptions::busy_timeout`, `RedisOptions::response_timeout`).
+//!
+//! | waits | does not wait | waits for a limited time | async |
+//! |---|---|---|---|
+//! | [`take`](DurableQueue::take) | none: only the store knows whether a job is due | [`take_timeout`](DurableQueue::take_timeout) | [`take_async`](DurableQueue::take_async) |
+//! | [`take_many`](DurableQueue::take_many) | none: only the store knows whether a job is due | [`take_many_timeout`](DurableQueue::take_many_timeout) | [`take_many_async`](DurableQueue::take_many_async) |
+//! | [`ack_and_take_many`](DurableQueue::ack_and_take_many) | none: only the store knows whether a job is due | [`ack_and_take_many_timeout`](DurableQueue::ack_and_take_many_timeout) | [`ack_and_take_many_async`](DurableQueue::ack_and_take_many_async) |
+//! | [`ack`](Claimed::ack) | [`ack_later`](Claimed::ack_later) | the limits of the store | [`ack_async`](Claimed::ack_async) |
+//! | [`retry`](Claimed::retry) | [`retry_later`](Claimed::retry_later) | the limits of the store | [`retry_async`](Claimed::retry_async) |
+//! | [`retry_after`](Claimed::retry_after) | drop the future of `retry_after_async`: its call has sent the command | the limits of the store | [`retry_after_async`](Claimed::retry_after_async) |
+//! | [`release`](Claimed::release) | drop the future of `release_async`: its call has sent the command | the limits of the store | [`release_async`](Claimed::release_async) |
+//! | [`bury`](Claimed::bury) | drop the future of `bury_async`: its call has sent the command | the limits of the store | [`bury_async`](Claimed::bury_async) |
+//! | [`extend`](Claimed::extend) | drop the future of `extend_async`: its call has sent the command | the limits of the store | [`extend_async`](Claimed::extend_async) |
+//! | [`SettleFuture::wait`] | drop the future | the limits of the store | it is a future |
+//! | [`push`](DurableQueue::push), [`cancel`](DurableQueue::cancel) and all other calls of the store | none | the limits of the store | a thread that may block: `anthill::spawn_async` |
+//! | [`shutdown`](DurableQueue::shutdown), [`Worker::shutdown`] | [`close`](DurableQueue::close) | they take a timeout | a thread that may block |
+//!
 //! # Features
 //! | feature | default | what it does |
 //! |---|---|---|

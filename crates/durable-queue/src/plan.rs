@@ -83,13 +83,13 @@ pub(crate) struct View {
     pub(crate) next_renewal: Option<Instant>,
     /// Number of jobs claimed ahead.
     pub(crate) ahead: usize,
-    /// Number of those that are due, and the due time of the first other one.
+    /// Number of due jobs ahead, and the due time of the first other one.
     pub(crate) due: usize,
     pub(crate) next_due: Option<StoreTime>,
     pub(crate) known: Known,
     /// The horizon of the last claim.
     pub(crate) horizon: Duration,
-    /// Maximum number of jobs ahead in addition to those that calls want.
+    /// Maximum number of jobs ahead beyond the demand.
     pub(crate) prefetch: usize,
 }
 
@@ -119,7 +119,7 @@ pub(crate) struct TurnPlan {
     pub(crate) renews: bool,
     /// Number of jobs ahead to start, from the first.
     pub(crate) start: usize,
-    /// Number of jobs to release, of those that follow.
+    /// Number of jobs to release, after the started ones.
     pub(crate) release: usize,
     pub(crate) claim: Option<ClaimPlan>,
 }

@@ -437,7 +437,7 @@ impl<S: Store> Pump<S> {
 
 /// Makes a call of a store, which is user code. If it panics, it may have been carried out.
 pub(crate) fn called<R>(call: impl FnOnce() -> Result<R>) -> Result<R> {
-    // USER CODE: the store or its watch. No lock is held. A panic counts as a lost answer.
+    // USER CODE: the store or its watch. No lock is held. A panic counts as a lost response.
     guarded(call).unwrap_or_else(|payload| {
         discard(payload);
         Err(StoreError::lost_answer(ErrorKind::Other))

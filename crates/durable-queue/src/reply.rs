@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use sync_shim::foreign::drop_quietly;
 use sync_shim::waiter::Waiter;
-use sync_shim::{Mutex, Parker, fork_count};
+use sync_shim::{Mutex, Parker, Process};
 
 use crate::error::SettleError;
 
@@ -70,8 +70,8 @@ impl<A: Clone> Reply<A> {
 pub struct SettleFuture<R = ()> {
     reply: Arc<Reply>,
     settled: R,
-    /// `fork_count()` of the process whose pump gives the answer.
-    forks: usize,
+    /// Its pump gives the answer.
+    process: Process,
 }
 
 impl<R: Copy> SettleFuture<R> {
@@ -79,7 +79,7 @@ impl<R: Copy> SettleFuture<R> {
         Self {
             reply,
             settled,
-            forks: fork_count(),
+            process: Process::current(),
         }
     }
 
@@ -94,11 +94,7 @@ impl<R: Copy> SettleFuture<R> {
 
     /// In a forked child no answer comes, and the fork may have left the lock held.
     fn check_process(&self) -> Answer {
-        if fork_count() == self.forks {
-            Ok(())
-        } else {
-            Err(SettleError::Forked)
-        }
+        self.process.check(SettleError::Forked)
     }
 }
 

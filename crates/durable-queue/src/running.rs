@@ -161,7 +161,10 @@ impl RunningJobs {
         while let Some(entry) = self.renewals.pop_ready(self.key(near)) {
             steps::count_one();
             let held = entry.value;
-            let running = self.jobs.get_mut(&held).expect("it is here");
+            let running = self
+                .jobs
+                .get_mut(&held)
+                .expect("a job with a renewal is in the map");
             running.renewal = None;
             if running.timeout_at.is_none_or(|at| now < at) {
                 renewed.push(held);

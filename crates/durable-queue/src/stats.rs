@@ -50,7 +50,7 @@ impl Counters {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Calls of the pump that the store has answered.
+    /// Turns (calls that settle and claim) that the store has answered.
     pub turns: u64,
     /// Jobs started in this process.
     pub taken: u64,

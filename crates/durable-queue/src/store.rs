@@ -23,8 +23,9 @@
 //! 7. An urgent job stays urgent until it is done or cancelled: through merges, retries, repetitions,
 //!    releases, burials and redrives.
 //! 8. Each key has at most one *open* job, into which pushes of the key are merged. A started job is no
-//!    longer open. When its lease ends it is open again, unless another job of its key is open; then it waits
-//!    as a separate job. So after its start, a job ends only by an acknowledgement, a burial or a cancel.
+//!    longer open. When its holder returns it (by a retry, a release or a repetition) it is open again,
+//!    unless another job of its key is open; then it waits as a separate job. So after its start, a job ends
+//!    only by an acknowledgement, a burial or a cancel.
 //! 9. With [serial keys](Store::serialize_keys), a claim does not take a job while a live lease holds another
 //!    job of its key, nor an open job while another job of its key, which has been started, waits. A claim
 //!    that finds such a job postpones it: to the horizon after the end of that lease, or after the due time
@@ -32,7 +33,7 @@
 //!    its own due time. A claim that takes a job fences off every holder of another job of its key whose
 //!    lease has expired.
 //! 10. A push with a schedule whose key has a started job with a schedule changes that job: it gets the new
-//!     payload and schedule, and its next run is no later than the time of the push. With
+//!     payload and schedule, and its next run is due no later than the push requests. With
 //!     [`Merge::Keep`](crate::Merge::Keep) the push changes nothing. A push with a schedule whose point in
 //!     time has passed changes no job either ([`NewJob::policy`]), because that time may have been processed
 //!     already.

@@ -165,7 +165,7 @@ impl<S: Store> Shared<S> {
         deadline: Option<Instant>,
     ) -> Result<Claimed<T>, TakeError> {
         let mut one = self.take(done, NonZeroUsize::MIN, deadline)?;
-        Ok(one.pop().expect("one is there"))
+        Ok(one.pop().expect("at least one job"))
     }
 
     /// Acknowledges `done` in the turn that takes the next jobs.
@@ -245,7 +245,7 @@ impl<T: Payload, S: Store> Future for TakeFuture<T, S> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let taken = self.taking.poll(context);
-        taken.map_ok(|mut one| one.pop().expect("one is there"))
+        taken.map_ok(|mut one| one.pop().expect("at least one job"))
     }
 }
 

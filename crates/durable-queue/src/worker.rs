@@ -172,7 +172,7 @@ fn work<T, S, E>(
             || {
                 let wanted = pace.wanted(control.round_trip(), is_limited);
                 let mut one = shared.wait(mem::take(&mut done), wanted, None)?;
-                Ok::<_, TakeError>(one.pop().expect("one is there"))
+                Ok::<_, TakeError>(one.pop().expect("at least one job"))
             },
             Ok,
         );

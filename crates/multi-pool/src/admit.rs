@@ -4,20 +4,20 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pool_core::internals::{Admit, Awaited, PoolHandle, RawHandle, TaskOptions, WaitLimits};
-use pool_core::{Cancelled, Capacity, Clock, OnFull, Runner, Stats, SubmitError, TuneError};
+use pool_core::internals::{Admit, Awaited, Core, Disposal, PoolHandle, RawHandle, WaitLimits};
+use pool_core::{Cancelled, Capacity, Clock, OnFull, Stats, SubmitError, Task, TuneError};
 
 use crate::error::MultiWaitError;
 use crate::room_future::RoomFuture;
 use crate::shared::Shared;
 use crate::submit_future::SubmitFuture;
 
-impl<R: Runner> Admit<R> for Shared<R> {
-    type Future = SubmitFuture<R>;
-    type RoomFuture = RoomFuture<R>;
+impl Admit for Shared {
+    type Future = SubmitFuture;
+    type RoomFuture = RoomFuture;
     type WaitError = MultiWaitError;
 
-    fn pool_handle(self: &Arc<Self>) -> PoolHandle<R> {
+    fn pool_handle(self: &Arc<Self>) -> PoolHandle {
         self.first().clone()
     }
 
@@ -27,29 +27,17 @@ impl<R: Runner> Admit<R> for Shared<R> {
     }
 
     #[inline]
-    fn records_all(&self) -> bool {
-        self.first().records_all()
+    fn core(&self) -> &Core {
+        self.first().core()
     }
 
-    fn members(&self) -> &[PoolHandle<R>] {
+    fn members(&self) -> &[PoolHandle] {
         &self.members
-    }
-
-    fn submit_job(
-        self: &Arc<Self>,
-        job: &mut Option<R::Job>,
-        on_full: OnFull,
-    ) -> Result<(), SubmitError> {
-        if self.records_all() {
-            self.submit_recorded_job(job, TaskOptions::default(), on_full)
-        } else {
-            self.admit_job(job, on_full, None).map(drop)
-        }
     }
 
     fn admit_job(
         self: &Arc<Self>,
-        job: &mut Option<R::Job>,
+        job: &mut Option<Task>,
         on_full: OnFull,
         limits: Option<&WaitLimits>,
     ) -> Result<usize, SubmitError> {
@@ -65,7 +53,7 @@ impl<R: Runner> Admit<R> for Shared<R> {
         let _refusal = self.count_refusal(SubmitError::Cancelled(()));
     }
 
-    fn admit_async(self: Arc<Self>, job: R::Job, cancelled: Option<Cancelled>) -> SubmitFuture<R> {
+    fn admit_async(self: Arc<Self>, job: Task, cancelled: Option<Cancelled>) -> SubmitFuture {
         SubmitFuture::new(self, job, cancelled)
     }
 
@@ -75,12 +63,12 @@ impl<R: Runner> Admit<R> for Shared<R> {
         }
     }
 
-    fn reserve_room(self: &Arc<Self>, on_full: OnFull) -> Result<PoolHandle<R>, SubmitError> {
+    fn reserve_room(self: &Arc<Self>, on_full: OnFull) -> Result<PoolHandle, SubmitError> {
         let pool = self.reserve(on_full)?;
         Ok(self.members[pool].clone())
     }
 
-    fn reserve_room_async(self: Arc<Self>) -> RoomFuture<R> {
+    fn reserve_room_async(self: Arc<Self>) -> RoomFuture {
         RoomFuture::new(self)
     }
 
@@ -112,7 +100,7 @@ impl<R: Runner> Admit<R> for Shared<R> {
         stats
     }
 
-    fn sum(self: &Arc<Self>, figure: fn(&PoolHandle<R>) -> usize) -> usize {
+    fn sum(self: &Arc<Self>, figure: fn(&PoolHandle) -> usize) -> usize {
         self.members.iter().map(figure).sum()
     }
 
@@ -155,8 +143,8 @@ impl<R: Runner> Admit<R> for Shared<R> {
         self.release_all().0
     }
 
-    fn release_now(self: &Arc<Self>, keep: &mut dyn FnMut(R::Item)) -> usize {
-        self.release_all_now(keep)
+    fn release_now(self: &Arc<Self>, end: Disposal<'_>) -> usize {
+        self.release_all_now(end)
     }
 
     fn reboot(self: &Arc<Self>) -> bool {
@@ -178,7 +166,7 @@ impl<R: Runner> Admit<R> for Shared<R> {
         self: Arc<Self>,
         awaited: Awaited,
         deadline: Option<Instant>,
-    ) -> impl Future<Output = Result<(), MultiWaitError>> + Send + Unpin + use<R> {
+    ) -> impl Future<Output = Result<(), MultiWaitError>> + Send + Unpin + use<> {
         Box::pin(async move {
             match self.generations_of(awaited) {
                 None => self.wait_idle_async().await,

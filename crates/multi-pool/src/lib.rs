@@ -39,7 +39,7 @@
 //!    one member submit tasks to another.
 //! 6. **Statistics** are sums over the members, exact while no task is in flight. `running_of`, `free_of`,
 //!    `waiting_of` and `stats_of` return those of one member.
-//! 7. **Keys.** A key belongs to one member, and its tasks wait for room there: [`MultiKeyed`].
+//! 7. **Keys.** A key belongs to one member, and its tasks wait for room there: `Keyed` of `pool-util`.
 //! 8. **No thread.** If no member has a worker and the system refuses to start one, the task is returned with
 //!    `NoThread`. While any member has a worker, a refused thread is no error.
 //!
@@ -72,7 +72,6 @@
 mod admit;
 mod builder;
 mod error;
-mod keyed;
 mod life;
 mod multi;
 mod room_future;
@@ -83,7 +82,6 @@ mod waiter;
 
 pub use builder::MultiBuilder;
 pub use error::{IndexError, MultiBuildError, MultiWaitError};
-pub use keyed::MultiKeyed;
 pub use multi::{
     MultiFuncPool, MultiPool, MultiPoolExt, MultiReserveFuture, MultiWorkerPool, WeakMultiFuncPool,
     WeakMultiPool, WeakMultiWorkerPool,

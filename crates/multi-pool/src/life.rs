@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use pool_core::internals::{Awaited, Deferred, PoolHandle, are_at_rest};
-use pool_core::{Capacity, Runner, TuneError};
+use pool_core::internals::{Awaited, Deferred, Disposal, PoolHandle, are_at_rest};
+use pool_core::{Capacity, TuneError};
 
 use crate::error::MultiWaitError;
 use crate::shared::Shared;
@@ -11,10 +11,10 @@ use crate::shared::Shared;
 /// The awaited generation of each pool.
 pub(crate) type Generations = Vec<u64>;
 
-impl<R: Runner> Shared<R> {
+impl Shared {
     /// Runs one section in each pool under `lifecycle_lock`, then the effects of all. If two such calls
     /// race, all pools are left in the state of the later one.
-    fn each<T>(&self, section: impl FnMut(&PoolHandle<R>) -> (T, Deferred<R>)) -> Vec<T> {
+    fn each<T>(&self, section: impl FnMut(&PoolHandle) -> (T, Deferred)) -> Vec<T> {
         let alike = self.lifecycle_lock.lock();
         let sections: Vec<_> = self.members.iter().map(section).collect();
         drop(alike);
@@ -38,16 +38,15 @@ impl<R: Runner> Shared<R> {
         )
     }
 
-    /// Releases all pools and removes the tasks that have not started. Calls `keep`, which must not panic,
+    /// Releases all pools and removes the tasks that have not started. Calls `end`, which must not panic,
     /// with each task's item.
-    pub(crate) fn release_all_now(&self, mut keep: impl FnMut(R::Item)) -> usize {
+    pub(crate) fn release_all_now(&self, end: Disposal<'_>) -> usize {
         if !self.first().process().is_current() {
             return 0;
         }
         let jobs = self.each(PoolHandle::release_now);
         let each = self.members.iter().zip(jobs);
-        each.map(|(member, jobs)| member.dispose(jobs, &mut keep))
-            .sum()
+        each.map(|(member, jobs)| member.dispose(jobs, end)).sum()
     }
 
     pub(crate) fn reboot_all(&self) -> bool {

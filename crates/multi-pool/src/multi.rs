@@ -1,8 +1,5 @@
 //! The multi-pool types, and the calls that a single pool does not have.
 
-use std::borrow::Borrow;
-use std::hash::{Hash, RandomState};
-
 use pool_core::internals::{AdmitHandle, PoolHandle};
 use pool_core::{
     Builder, Closures, Func, ReserveFuture, Runner, Stats, WeakWorkerPool, WorkerPool,
@@ -10,12 +7,11 @@ use pool_core::{
 
 use crate::builder::MultiBuilder;
 use crate::error::IndexError;
-use crate::keyed::MultiKeyed;
 use crate::shared::Shared;
 
 /// Several pools behind one handle. [`MultiPool`] and [`MultiFuncPool`] are aliases of it. It has the methods
-/// of [`WorkerPool`] and [`MultiPoolExt`]; the [crate documentation](crate) lists the differences from one
-/// pool.
+/// of [`WorkerPool`] and [`MultiPoolExt`]; the [crate documentation](crate) lists the differences from a
+/// single pool.
 ///
 /// Dropping the last handle releases all pools, as their [`DropPolicy`](pool_core::DropPolicy) says.
 ///
@@ -30,13 +26,13 @@ use crate::shared::Shared;
 /// assert_eq!(lengths.spawn("one function")?.join()?, 12);
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
-pub type MultiWorkerPool<R> = WorkerPool<R, Shared<R>>;
+pub type MultiWorkerPool<R> = WorkerPool<R, Shared>;
 
 /// Handle of a [`MultiWorkerPool`] that does not keep it open.
-pub type WeakMultiWorkerPool<R> = WeakWorkerPool<R, Shared<R>>;
+pub type WeakMultiWorkerPool<R> = WeakWorkerPool<R, Shared>;
 
 /// Future of a permit, returned by [`WorkerPool::reserve_async`].
-pub type MultiReserveFuture<R> = ReserveFuture<R, Shared<R>>;
+pub type MultiReserveFuture<R> = ReserveFuture<R, Shared>;
 
 /// Several pools of closures behind one handle.
 ///
@@ -88,8 +84,8 @@ pub type MultiFuncPool<T, R = ()> = MultiWorkerPool<Func<T, R>>;
 /// Handle of a [`MultiFuncPool`] that does not keep it open.
 pub type WeakMultiFuncPool<T, R = ()> = WeakMultiWorkerPool<Func<T, R>>;
 
-/// Calls that a single pool does not have: the builder, tasks with keys, and the figures of each member.
-pub trait MultiPoolExt<R: Runner>: AdmitHandle<Runner = R, Admit = Shared<R>> + Sized {
+/// Calls that a single pool does not have: the builder, and the statistics of each member.
+pub trait MultiPoolExt<R: Runner>: AdmitHandle<Runner = R, Admit = Shared> + Sized {
     /// Returns a builder of a multi-pool. `each` has the settings of each member.
     fn builder(each: Builder<R>) -> MultiBuilder<R> {
         MultiBuilder::new(each)
@@ -98,7 +94,7 @@ pub trait MultiPoolExt<R: Runner>: AdmitHandle<Runner = R, Admit = Shared<R>> + 
     /// Returns the members, at least one. They are released, rebooted and tuned together.
     ///
     /// For `scheduled-pool`, and **exempt from semantic versioning**, like [`internals`](pool_core::internals).
-    fn members(&self) -> &[PoolHandle<R>] {
+    fn members(&self) -> &[PoolHandle] {
         &self.admit().members
     }
 
@@ -116,30 +112,10 @@ pub trait MultiPoolExt<R: Runner>: AdmitHandle<Runner = R, Admit = Shared<R>> + 
         self.members().len()
     }
 
-    /// Returns a [`MultiKeyed`], which runs the tasks of each key in order.
-    ///
-    /// ```
-    /// use multi_pool::{MultiPool, MultiPoolExt};
-    /// use pool_core::Pool;
-    ///
-    /// let pool = MultiPool::builder(Pool::builder().capacity(2)).pools(2).build()?;
-    /// let accounts = pool.keyed::<u32>();
-    /// let first = accounts.spawn(7, || "debit")?;
-    /// let second = accounts.spawn(7, || "credit")?; // Not before the first has ended.
-    /// assert_eq!((first.join()?, second.join()?), ("debit", "credit"));
-    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
-    /// ```
-    fn keyed<K: Hash + Eq + Send + 'static>(&self) -> MultiKeyed<K>
-    where
-        Self: Borrow<MultiPool>,
-    {
-        MultiKeyed::with_hasher(self.borrow(), RandomState::new())
-    }
-
     /// Returns the number of live workers of one member, including idle ones.
     ///
     /// # Errors
-    /// If there is no such pool.
+    /// If the index is out of range.
     #[doc(alias = "RunningByIndex")]
     fn running_of(&self, index: usize) -> Result<usize, IndexError> {
         member(self, index).map(PoolHandle::live)
@@ -148,7 +124,7 @@ pub trait MultiPoolExt<R: Runner>: AdmitHandle<Runner = R, Admit = Shared<R>> + 
     /// Returns the number of workers that one member could still start; `None` if it is unlimited.
     ///
     /// # Errors
-    /// If there is no such pool.
+    /// If the index is out of range.
     #[doc(alias = "FreeByIndex")]
     fn free_of(&self, index: usize) -> Result<Option<usize>, IndexError> {
         member(self, index).map(PoolHandle::free)
@@ -158,13 +134,13 @@ pub trait MultiPoolExt<R: Runner>: AdmitHandle<Runner = R, Admit = Shared<R>> + 
     /// wakes after one of them has taken its task.
     ///
     /// # Errors
-    /// If there is no such pool.
+    /// If the index is out of range.
     #[doc(alias = "WaitingByIndex")]
     fn waiting_of(&self, index: usize) -> Result<usize, IndexError> {
         member(self, index).map(PoolHandle::waiting)
     }
 
-    /// Returns the figures of one member.
+    /// Returns the statistics of one member.
     ///
     /// - `refused` counts only waiters that the member refused in a release. Other refusals are counted by
     ///   the multi-pool.
@@ -183,7 +159,7 @@ pub trait MultiPoolExt<R: Runner>: AdmitHandle<Runner = R, Admit = Shared<R>> + 
     /// ```
     ///
     /// # Errors
-    /// If there is no such pool.
+    /// If the index is out of range.
     fn stats_of(&self, index: usize) -> Result<Stats, IndexError> {
         member(self, index).map(PoolHandle::stats)
     }
@@ -191,10 +167,7 @@ pub trait MultiPoolExt<R: Runner>: AdmitHandle<Runner = R, Admit = Shared<R>> + 
 
 impl<R: Runner> MultiPoolExt<R> for MultiWorkerPool<R> {}
 
-fn member<R: Runner>(
-    pool: &impl MultiPoolExt<R>,
-    index: usize,
-) -> Result<&PoolHandle<R>, IndexError> {
+fn member<R: Runner>(pool: &impl MultiPoolExt<R>, index: usize) -> Result<&PoolHandle, IndexError> {
     let pools = pool.pools();
     let member = pool.members().get(index);
     member.ok_or(IndexError { index, pools })

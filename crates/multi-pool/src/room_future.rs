@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use pool_core::SubmitError;
 use pool_core::internals::{PoolHandle, Request};
-use pool_core::{Runner, SubmitError};
 
 use crate::shared::{NoRoom, Shared};
 use crate::waiter::{GroupWait, GroupWaiter};
@@ -14,23 +14,23 @@ use crate::waiter::{GroupWait, GroupWaiter};
 /// Future that reserves room in one of the pools. Dropping it leaves no room reserved.
 #[must_use = "futures do nothing unless polled"]
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]
-pub struct RoomFuture<R: Runner> {
-    shared: Arc<Shared<R>>,
-    stage: Stage<R>,
+pub struct RoomFuture {
+    shared: Arc<Shared>,
+    stage: Stage,
 }
 
-enum Stage<R: Runner> {
+enum Stage {
     /// Not polled yet.
     New,
-    Waiting(GroupWaiter<R>),
+    Waiting(GroupWaiter),
     Done,
 }
 
 // Nothing is pinned.
-impl<R: Runner> Unpin for RoomFuture<R> {}
+impl Unpin for RoomFuture {}
 
-impl<R: Runner> RoomFuture<R> {
-    pub(crate) fn new(shared: Arc<Shared<R>>) -> Self {
+impl RoomFuture {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let stage = Stage::New;
         Self { shared, stage }
     }
@@ -53,8 +53,8 @@ impl<R: Runner> RoomFuture<R> {
     }
 }
 
-impl<R: Runner> Future for RoomFuture<R> {
-    type Output = Result<PoolHandle<R>, SubmitError>;
+impl Future for RoomFuture {
+    type Output = Result<PoolHandle, SubmitError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut answer = None;
@@ -82,7 +82,7 @@ impl<R: Runner> Future for RoomFuture<R> {
     }
 }
 
-impl<R: Runner> Drop for RoomFuture<R> {
+impl Drop for RoomFuture {
     fn drop(&mut self) {
         let Stage::Waiting(waiter) = &self.stage else {
             return;

@@ -13,17 +13,17 @@ use std::sync::Arc;
 use pool_core::internals::{
     self as group, LoadStats, PoolHandle, Request, WaitLimits, WaiterCount,
 };
-use pool_core::{OnFull, Runner, SubmitError};
+use pool_core::{OnFull, SubmitError, Task};
 use sync_shim::Mutex;
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::strategy::{Loads, Strategy};
 
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]
-pub struct Shared<R: Runner> {
+pub struct Shared {
     pub(crate) name: String,
     /// At least one.
-    pub(crate) members: Box<[PoolHandle<R>]>,
+    pub(crate) members: Box<[PoolHandle]>,
     /// The load figures of `members`.
     loads: Box<[Arc<LoadStats>]>,
     pub(crate) strategy: Box<dyn Strategy>,
@@ -46,15 +46,15 @@ pub(crate) enum NoRoom<Q> {
 }
 
 /// Outcome of a submit: the index of the pool that accepted the job, or an error with the job.
-pub(crate) type Answer<R> = group::Answer<<R as Runner>::Job>;
+pub(crate) type Answer = group::Answer<Task>;
 
 /// Outcome of a request that may have waited.
-pub(crate) type RequestAnswer<R> = group::Answer<Request<<R as Runner>::Job>>;
+pub(crate) type RequestAnswer = group::Answer<Request<Task>>;
 
-impl<R: Runner> Shared<R> {
+impl Shared {
     pub(crate) fn new(
         name: String,
-        members: Box<[PoolHandle<R>]>,
+        members: Box<[PoolHandle]>,
         strategy: Box<dyn Strategy>,
     ) -> Self {
         Self {
@@ -73,7 +73,7 @@ impl<R: Runner> Shared<R> {
     }
 
     /// The pool to ask where all pools give the same answer. It also counts tasks that run in place.
-    pub(crate) fn first(&self) -> &PoolHandle<R> {
+    pub(crate) fn first(&self) -> &PoolHandle {
         &self.members[0]
     }
 
@@ -88,12 +88,7 @@ impl<R: Runner> Shared<R> {
     }
 
     /// Submits the job to a pool. If all pools are full, does what `on_full` and `limits` say.
-    pub(crate) fn submit(
-        &self,
-        job: R::Job,
-        on_full: OnFull,
-        limits: Option<&WaitLimits>,
-    ) -> Answer<R> {
+    pub(crate) fn submit(&self, job: Task, on_full: OnFull, limits: Option<&WaitLimits>) -> Answer {
         match self.offer(job, PoolHandle::accept) {
             Ok(pool) => Ok(pool),
             Err(NoRoom::Full { asked, starved }) => {
@@ -121,7 +116,7 @@ impl<R: Runner> Shared<R> {
     pub(crate) fn offer<Q>(
         &self,
         asked: Q,
-        ask: impl Fn(&PoolHandle<R>, Q) -> Result<(), SubmitError<Q>>,
+        ask: impl Fn(&PoolHandle, Q) -> Result<(), SubmitError<Q>>,
     ) -> Result<usize, NoRoom<Q>> {
         if !self.first().process().is_current() {
             return Err(NoRoom::Refused(SubmitError::Forked(asked)));
@@ -149,7 +144,7 @@ impl<R: Runner> Shared<R> {
         &self,
         choice: usize,
         refusal: SubmitError<Q>,
-        ask: impl Fn(&PoolHandle<R>, Q) -> Result<(), SubmitError<Q>>,
+        ask: impl Fn(&PoolHandle, Q) -> Result<(), SubmitError<Q>>,
     ) -> Result<usize, NoRoom<Q>> {
         let pools = self.members.len();
         let loads = Loads::of_pools(&self.loads, &self.waiter_count);

@@ -1,7 +1,7 @@
 //! Strategies, which choose the pool that a task is offered to first.
 //!
-//! The choice is only a preference. The chosen pool may have filled up since its figures were read; the task
-//! then goes to another. So a strategy affects balance only, and reads figures without a lock.
+//! The choice is only a preference. The chosen pool may have filled up since its load was read; the task
+//! then goes to another. So a strategy affects balance only, and reads the loads without a lock.
 
 use std::fmt;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub trait Strategy: Send + Sync + 'static {
     fn reset(&self) {}
 }
 
-/// Figures of one pool for a strategy. They may be stale.
+/// Load of one pool, for a strategy. May be stale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Load {
@@ -50,9 +50,9 @@ pub struct Load {
     pub waiting: usize,
     /// Live workers, including idle ones.
     pub live: usize,
-    /// Most live workers.
+    /// Maximum number of live workers.
     pub capacity: Capacity,
-    /// Most accepted tasks beyond the capacity.
+    /// Maximum number of accepted tasks beyond the capacity.
     pub queue_depth: QueueDepth,
 }
 
@@ -122,7 +122,7 @@ impl<'a> Loads<'a> {
         }
     }
 
-    /// Reads the load of a pool. Returns `None` if there is no such pool.
+    /// Reads the load of a pool. Returns `None` if the index is out of range.
     pub fn get(&self, index: usize) -> Option<Load> {
         match self.0 {
             Source::Pools(loads, waiter_count) => loads
@@ -133,9 +133,9 @@ impl<'a> Loads<'a> {
     }
 
     /// Returns whether a pool has a free worker or may start one, like [`Load::has_worker`]. Returns `false` if
-    /// there is no such pool.
+    /// the index is out of range.
     ///
-    /// Cheaper than [`get`](Loads::get), because it reads no figure that changes with every task.
+    /// Cheaper than [`get`](Loads::get), because it reads no counter that changes with every task.
     pub fn has_worker(&self, index: usize) -> bool {
         match self.0 {
             Source::Pools(loads, _) => loads
@@ -145,7 +145,7 @@ impl<'a> Loads<'a> {
         }
     }
 
-    /// Returns whether a pool has room, like [`Load::has_room`]. Returns `false` if there is no such pool.
+    /// Returns whether a pool has room, like [`Load::has_room`]. Returns `false` if the index is out of range.
     pub fn has_room(&self, index: usize) -> bool {
         match self.0 {
             Source::Pools(loads, _) => loads

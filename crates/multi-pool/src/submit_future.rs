@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use pool_core::internals::{PoolHandle, Request};
-use pool_core::{Cancelled, Runner, SubmitError};
+use pool_core::{Cancelled, SubmitError, Task};
 
 use crate::shared::{Answer, NoRoom, RequestAnswer, Shared};
 use crate::waiter::{GroupWait, GroupWaiter};
@@ -17,29 +17,29 @@ use crate::waiter::{GroupWait, GroupWaiter};
 /// An enqueued job is accepted in its turn, even if the future is not polled. Dropping the future before
 /// that drops the job.
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]
-pub struct SubmitFuture<R: Runner> {
-    shared: Arc<Shared<R>>,
-    stage: Stage<R>,
+pub struct SubmitFuture {
+    shared: Arc<Shared>,
+    stage: Stage,
     /// Ends the wait for room.
     cancelled: Option<Cancelled>,
 }
 
-enum Stage<R: Runner> {
+enum Stage {
     /// Not polled yet.
-    New(R::Job),
-    Waiting(GroupWaiter<R>),
+    New(Task),
+    Waiting(GroupWaiter),
     Done,
 }
 
-fn of_task<R: Runner>(answer: RequestAnswer<R>) -> Answer<R> {
+fn of_task(answer: RequestAnswer) -> Answer {
     answer.map_err(|refusal| refusal.map(Request::into_task))
 }
 
 // Nothing is pinned: a job is moved, never borrowed.
-impl<R: Runner> Unpin for SubmitFuture<R> {}
+impl Unpin for SubmitFuture {}
 
-impl<R: Runner> SubmitFuture<R> {
-    pub(crate) fn new(shared: Arc<Shared<R>>, job: R::Job, cancelled: Option<Cancelled>) -> Self {
+impl SubmitFuture {
+    pub(crate) fn new(shared: Arc<Shared>, job: Task, cancelled: Option<Cancelled>) -> Self {
         Self {
             shared,
             stage: Stage::New(job),
@@ -48,7 +48,7 @@ impl<R: Runner> SubmitFuture<R> {
     }
 
     /// First poll: step 1 if all pools are full. Returns `None` if the job has to wait.
-    fn submit(&mut self, job: R::Job) -> Option<Answer<R>> {
+    fn submit(&mut self, job: Task) -> Option<Answer> {
         let (job, starved) = match self.shared.offer(job, PoolHandle::accept) {
             Ok(pool) => return Some(Ok(pool)),
             Err(NoRoom::Full { asked, starved }) => (asked, starved),
@@ -59,15 +59,15 @@ impl<R: Runner> SubmitFuture<R> {
                 self.stage = Stage::Waiting(waiter);
                 None
             }
-            GroupWait::Answered(answer) => Some(of_task::<R>(answer)),
+            GroupWait::Answered(answer) => Some(of_task(answer)),
         }
     }
 }
 
-impl<R: Runner> Future for SubmitFuture<R> {
-    type Output = Answer<R>;
+impl Future for SubmitFuture {
+    type Output = Answer;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer<R>> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
         let mut answer = None;
         // Polled before the ticket, so that a later cancellation wakes the future again.
         let is_cancelled = self
@@ -90,7 +90,7 @@ impl<R: Runner> Future for SubmitFuture<R> {
             && !self.shared.first().process().is_current()
         {
             // Threads of the parent process may hold the locks, so the places stay.
-            answer = Some(of_task::<R>(waiter.ticket.abandon()));
+            answer = Some(of_task(waiter.ticket.abandon()));
         } else if let Stage::Waiting(waiter) = &self.stage {
             let polled = waiter.ticket.poll(context.waker()).or_else(|| {
                 if !is_cancelled {
@@ -105,7 +105,7 @@ impl<R: Runner> Future for SubmitFuture<R> {
                     None => waiter.ticket.outcome(),
                 }
             });
-            answer = polled.map(of_task::<R>);
+            answer = polled.map(of_task);
             if answer.is_some() {
                 waiter.dequeue(&self.shared); // Step 6.
             }
@@ -119,7 +119,7 @@ impl<R: Runner> Future for SubmitFuture<R> {
     }
 }
 
-impl<R: Runner> Drop for SubmitFuture<R> {
+impl Drop for SubmitFuture {
     fn drop(&mut self) {
         let Stage::Waiting(waiter) = &self.stage else {
             return;

@@ -37,34 +37,34 @@
 use std::time::Instant;
 
 use pool_core::internals::{Enqueued, PoolHandle, Request, Ticket, WaitLimits, WhenFull};
-use pool_core::{CancelToken, OnFull, Runner, SubmitError};
+use pool_core::{CancelToken, OnFull, SubmitError, Task};
 use sync_shim::Parker;
 
 use crate::shared::{NoRoom, RequestAnswer, Shared};
 
 /// A waiter: its ticket, and its place in each pool's wait queue.
-pub(crate) struct GroupWaiter<R: Runner> {
-    pub(crate) ticket: Ticket<R::Job>,
+pub(crate) struct GroupWaiter {
+    pub(crate) ticket: Ticket<Task>,
     places: Vec<u64>,
 }
 
 /// Outcome of [`Shared::enqueue`].
-pub(crate) enum GroupWait<R: Runner> {
-    Waiting(GroupWaiter<R>),
+pub(crate) enum GroupWait {
+    Waiting(GroupWaiter),
     /// The request was accepted or refused at once.
-    Answered(RequestAnswer<R>),
+    Answered(RequestAnswer),
 }
 
-impl<R: Runner> Shared<R> {
+impl Shared {
     /// Does what `on_full` and `limits` say for a request that all pools have refused as full.
     #[cold]
     pub(crate) fn wait_if_full(
         &self,
-        request: Request<R::Job>,
+        request: Request<Task>,
         starved: bool,
         on_full: OnFull,
         limits: Option<&WaitLimits>,
-    ) -> RequestAnswer<R> {
+    ) -> RequestAnswer {
         let asked = self.first().asked(on_full, &request);
         let request = match (asked, request) {
             (WhenFull::Refuse, request) => {
@@ -104,7 +104,7 @@ impl<R: Runner> Shared<R> {
 
     /// Replaces the oldest task of the first pool that has a task to discard. If no pool has one, discards
     /// the new task. Returns the pool that has accepted it.
-    fn replace_oldest(&self, mut job: R::Job) -> usize {
+    fn replace_oldest(&self, mut job: Task) -> usize {
         for (pool, member) in self.members.iter().enumerate() {
             match member.replace_oldest(job) {
                 Ok(()) => return pool,
@@ -120,10 +120,10 @@ impl<R: Runner> Shared<R> {
     /// worker.
     pub(crate) fn enqueue(
         &self,
-        mut request: Request<R::Job>,
+        mut request: Request<Task>,
         mut starved: bool,
         sleeper: Option<&Parker>,
-    ) -> GroupWait<R> {
+    ) -> GroupWait {
         loop {
             let back = match GroupWaiter::enqueue(self, request, sleeper.cloned(), starved) {
                 Ok(enqueued) => return enqueued,
@@ -145,18 +145,18 @@ impl<R: Runner> Shared<R> {
     }
 }
 
-impl<R: Runner> GroupWaiter<R> {
+impl GroupWaiter {
     /// Step 1. With `starved`, takes a place even in a pool with room and no worker, so that a submitter that
     /// starts a worker there does not overtake this waiter. Some pool must have a worker.
     ///
     /// # Errors
     /// Returns the request to be offered again: a pool has room and no worker.
     fn enqueue(
-        shared: &Shared<R>,
-        request: Request<R::Job>,
+        shared: &Shared,
+        request: Request<Task>,
         sleeper: Option<Parker>,
         starved: bool,
-    ) -> Result<GroupWait<R>, Request<R::Job>> {
+    ) -> Result<GroupWait, Request<Task>> {
         let (mut stopped, mut staffed) = (None, false);
         // Held until all places are taken, so that two waiters have the same order in every queue.
         let order = shared.enqueue_lock.lock();
@@ -208,9 +208,9 @@ impl<R: Runner> GroupWaiter<R> {
     /// Step 5 before step 2: passes the request to `then`, unless a pool was faster (step 3).
     fn withdraw(
         self,
-        shared: &Shared<R>,
-        then: impl FnOnce(Request<R::Job>) -> Result<GroupWait<R>, Request<R::Job>>,
-    ) -> Result<GroupWait<R>, Request<R::Job>> {
+        shared: &Shared,
+        then: impl FnOnce(Request<Task>) -> Result<GroupWait, Request<Task>>,
+    ) -> Result<GroupWait, Request<Task>> {
         match self.ticket.withdraw() {
             Some(request) => {
                 self.dequeue(shared);
@@ -223,11 +223,11 @@ impl<R: Runner> GroupWaiter<R> {
     /// Step 2: sleeps until the ticket is settled, the deadline passes or the token is cancelled.
     pub(crate) fn wait(
         self,
-        shared: &Shared<R>,
+        shared: &Shared,
         parker: &Parker,
         deadline: Option<Instant>,
         token: Option<&CancelToken>,
-    ) -> RequestAnswer<R> {
+    ) -> RequestAnswer {
         let clock = shared.first().clock();
         let answer = match self.ticket.wait(parker, &**clock, deadline, token) {
             Some(answer) => answer,
@@ -249,14 +249,14 @@ impl<R: Runner> GroupWaiter<R> {
     }
 
     /// Takes the outcome of a settled ticket.
-    fn into_answer(self, shared: &Shared<R>) -> RequestAnswer<R> {
+    fn into_answer(self, shared: &Shared) -> RequestAnswer {
         self.dequeue(shared);
         let answer = self.ticket.outcome();
         answer.expect("the section that took the task has settled the ticket")
     }
 
     /// Step 6. A place that stayed would delay nobody, but take memory until its queue reaches it.
-    pub(crate) fn dequeue(&self, shared: &Shared<R>) {
+    pub(crate) fn dequeue(&self, shared: &Shared) {
         for (member, &place) in shared.members.iter().zip(&self.places) {
             member.leave(place);
         }

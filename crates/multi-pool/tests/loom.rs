@@ -8,7 +8,7 @@
 //!
 //! Run with `cargo xtask loom`.
 #![cfg(anthill_loom)]
-#![expect(clippy::unwrap_used, reason = "a model that fails is to panic")]
+#![expect(clippy::unwrap_used, reason = "a failing model must panic")]
 
 use std::future::Future;
 use std::io;

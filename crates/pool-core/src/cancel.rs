@@ -6,11 +6,10 @@
 //! 1. `cancelled` is stored once, under the node's lock, and never reset. The section that stores it removes all
 //!    listeners, so a listener that is added later finds the flag set.
 //! 2. A node holds strong references to its parents, and they hold weak references to it. When it is cancelled or
-//!    dropped it removes its entries from their maps, so a child leaves no memory behind.
+//!    dropped it removes its entries from their lists, so a child leaves no memory behind.
 //! 3. Nodes are cancelled and dropped in loops, not by recursion, so a chain of children can have any length.
 //! 4. Wakers are cloned, called and dropped with no lock held. No thread holds the locks of two nodes.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::mem;
@@ -77,9 +76,39 @@ struct Node {
 
 #[derive(Default)]
 struct Inner {
-    next: u64,
-    listeners: BTreeMap<u64, Listener>,
+    listeners: Listeners,
     parents: Vec<Link>,
+}
+
+/// Each listener keeps its place until it is removed, so that adding and removing cost O(1).
+#[derive(Default)]
+struct Listeners {
+    places: Vec<Option<Listener>>,
+    free: Vec<usize>,
+}
+
+impl Listeners {
+    fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    fn add(&mut self, listener: Listener) -> usize {
+        if let Some(key) = self.free.pop() {
+            self.places[key] = Some(listener);
+            return key;
+        }
+        self.places.push(Some(listener));
+        self.places.len() - 1
+    }
+
+    fn remove(&mut self, key: usize) -> Option<Listener> {
+        let removed = self.places.get_mut(key)?.take()?;
+        self.free.push(key);
+        if self.len() == 0 {
+            *self = Self::default(); // So that a token that had many listeners gives their memory back.
+        }
+        Some(removed)
+    }
 }
 
 /// A party to notify of the cancellation.
@@ -88,10 +117,10 @@ enum Listener {
     Waiter(Waiter),
 }
 
-/// A node's entry in a parent's map.
+/// A node's entry in a parent's list.
 struct Link {
     parent: Arc<Node>,
-    key: u64,
+    key: usize,
 }
 
 impl CancelToken {
@@ -100,7 +129,7 @@ impl CancelToken {
         Self(Node::new())
     }
 
-    /// Creates a token that is cancelled with this one, or alone. Costs one allocation, and O(log n) for the n-th child. A
+    /// Creates a token that is cancelled with this one, or alone. Costs one allocation. A
     /// dropped child leaves nothing behind.
     ///
     /// ```
@@ -159,7 +188,7 @@ impl CancelToken {
             let Some((listeners, links)) = cancelled else {
                 continue;
             };
-            for listener in listeners.into_values() {
+            for listener in listeners.places.into_iter().flatten() {
                 match listener {
                     Listener::Child(child) => nodes.extend(child.upgrade()),
                     Listener::Waiter(waiter) => wakes.push(waiter),
@@ -323,7 +352,7 @@ impl Node {
 
     /// Cancels the node. Returns its listeners, which the caller notifies, and the links to its parents, which are no longer
     /// needed. Returns `None` if it was cancelled before.
-    fn cancel(&self) -> Option<(BTreeMap<u64, Listener>, Vec<Link>)> {
+    fn cancel(&self) -> Option<(Listeners, Vec<Link>)> {
         // Step T2.
         let mut inner = self.inner();
         // Under the lock, so that of two calls exactly one takes the listeners.
@@ -342,7 +371,7 @@ impl Node {
     ///
     /// # Errors
     /// Returns the listener if the token was cancelled before.
-    fn add(&self, listener: Listener) -> Result<Option<u64>, Listener> {
+    fn add(&self, listener: Listener) -> Result<Option<usize>, Listener> {
         let Some(mut inner) = self.inner() else {
             return Ok(None);
         };
@@ -350,16 +379,13 @@ impl Node {
         if self.cancelled.load(Acquire) {
             return Err(listener);
         }
-        let key = inner.next;
-        inner.next += 1;
-        inner.listeners.insert(key, listener);
-        Ok(Some(key))
+        Ok(Some(inner.listeners.add(listener)))
     }
 
     /// Removes a listener, if it has not been notified.
-    fn remove(&self, key: u64) {
+    fn remove(&self, key: usize) {
         if let Some(mut inner) = self.inner() {
-            let removed = inner.listeners.remove(&key);
+            let removed = inner.listeners.remove(key);
             drop(inner);
             drop_quietly(removed); // After the unlock: it may be a waker, whose drop is user code.
         }
@@ -383,7 +409,7 @@ impl Drop for Node {
 /// A guard while which a waiter is woken by its token.
 pub(crate) struct Listening<'a> {
     node: &'a Node,
-    key: Option<u64>,
+    key: Option<usize>,
 }
 
 impl Drop for Listening<'_> {
@@ -399,7 +425,7 @@ impl Drop for Listening<'_> {
 pub struct Cancelled {
     token: CancelToken,
     /// The key of its waker, from the first poll on.
-    key: Option<u64>,
+    key: Option<usize>,
 }
 
 impl Future for Cancelled {
@@ -412,7 +438,7 @@ impl Future for Cancelled {
         }
         // Before the lock is taken, because a waker's clone is user code.
         let waiter = Listener::Waiter(Waiter::Task(context.waker().clone()));
-        // Removed first, so that the token's map does not grow with each poll.
+        // Removed first, so that the token's list does not grow with each poll.
         if let Some(stale) = self.key.take() {
             self.token.0.remove(stale);
         }

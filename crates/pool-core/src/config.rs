@@ -1,6 +1,5 @@
 //! Settings that are fixed when a pool is built, and the policy of a call at a full pool.
 
-use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
@@ -8,13 +7,6 @@ use std::{fmt, io};
 use sync_shim::Clock;
 
 pub(crate) type Hook = dyn Fn() + Send + Sync;
-
-/// Per-worker state of a [`FuncPool`](crate::FuncPool).
-pub(crate) trait WorkerState: Send + Sync {
-    fn number(&self) -> u64;
-    /// Creates a state, which the calling thread keeps. May panic: this is user code.
-    fn make(&self) -> Box<dyn Any>;
-}
 
 pub(crate) type ThreadName = dyn Fn(usize) -> String + Send + Sync;
 pub(crate) type WorkerWrap = dyn Fn(&mut dyn FnMut()) + Send + Sync;
@@ -84,7 +76,7 @@ pub enum WithinWorker {
 /// | `try_submit`, `try_spawn`, `try_submit_batch` | `Refuse` |
 /// | `submit_timeout`, `spawn_timeout` | `Wait` |
 /// | `submit_async`, `spawn_async` | waits as a future, and never runs a task inside a poll |
-/// | `reserve`; [`Keyed`](crate::Keyed)'s `submit` and `spawn` | `Refuse` if that is the pool's setting, else `Wait`: there is no task yet, or it must not run out of order |
+/// | `reserve`; `Keyed`'s `submit` and `spawn` | `Refuse` if that is the pool's setting, else `Wait`: there is no task yet, or it must not run out of order |
 /// | `Submit::submit_with`, `Spawn::spawn_with` | their argument |
 /// | tasks of a scope | neither wait nor are refused: the scope's owner runs tasks that find no room |
 /// | mappings, scheduled tasks | wait, whatever the pool's setting |
@@ -169,18 +161,17 @@ pub(crate) struct Config {
     pub(crate) keep_alive: Option<Duration>,
     pub(crate) preallocate: bool,
     pub(crate) start_paused: bool,
-    pub(crate) priorities: bool,
     pub(crate) on_full: OnFull,
     pub(crate) discard_hook: Option<Arc<DiscardHook>>,
     pub(crate) within_worker: WithinWorker,
     pub(crate) nesting_limit: u32,
     pub(crate) stack_size: Option<usize>,
-    pub(crate) drop_policy: DropPolicy,
     pub(crate) thread_name: Option<Arc<ThreadName>>,
     pub(crate) worker_wrap: Option<Arc<WorkerWrap>>,
     pub(crate) start_hook: Option<Arc<Hook>>,
-    pub(crate) worker_state: Option<Arc<dyn WorkerState>>,
     pub(crate) stop_hook: Option<Arc<Hook>>,
+    /// Whether a worker runs user code before it looks for its first task.
+    pub(crate) has_entry_code: bool,
     pub(crate) thread_gate: Option<Arc<ThreadGate>>,
     pub(crate) clock: Arc<dyn Clock>,
 }
@@ -189,11 +180,6 @@ impl Config {
     /// When a worker that has idled since `since` expires; `None` for never.
     pub(crate) fn keep_until(&self, since: Instant) -> Option<Instant> {
         since.checked_add(self.keep_alive?)
-    }
-
-    /// Whether a worker runs user code before it looks for its first task.
-    pub(crate) fn has_entry_code(&self) -> bool {
-        self.start_hook.is_some() || self.worker_state.is_some()
     }
 
     /// The latest idle start of an expired worker; `None` if no worker can have expired.
@@ -334,7 +320,7 @@ pub(crate) fn limit(capacity: usize, depth: usize) -> usize {
 /// Returns the process-wide monotonic clock; in models, a clock that stands still.
 #[cfg(not(anthill_loom))]
 pub(crate) fn default_clock() -> Arc<dyn Clock> {
-    Arc::new(sync_shim::MonotonicClock)
+    Arc::new(sync_shim::PlainClock)
 }
 
 #[cfg(anthill_loom)]

@@ -57,7 +57,8 @@
 //! # Calls that wait
 //! A call that waits has four forms. A `_timeout` takes a [`Duration`](std::time::Duration) or an
 //! [`Instant`](std::time::Instant), by the pool's clock. An async call returns a future for any
-//! runtime. Multi-pools have the same calls.
+//! runtime. Where there is no such call, the table says what to use instead. Multi-pools have the
+//! same calls.
 //!
 //! | waits | does not wait | waits for a limited time | async |
 //! |---|---|---|---|
@@ -66,10 +67,9 @@
 //! | [`submit_batch`](WorkerPool::submit_batch) | [`try_submit_batch`](WorkerPool::try_submit_batch) | [`submit_batch_timeout`](WorkerPool::submit_batch_timeout) | [`submit_batch_async`](WorkerPool::submit_batch_async) |
 //! | [`reserve`](WorkerPool::reserve) | [`try_reserve`](WorkerPool::try_reserve) | [`reserve_timeout`](WorkerPool::reserve_timeout) | [`reserve_async`](WorkerPool::reserve_async) |
 //! | [`task()`](WorkerPool::task)'s [`submit`](TaskBuilder::submit), [`spawn`](TaskBuilder::spawn) | [`try_submit`](TaskBuilder::try_submit), [`try_spawn`](TaskBuilder::try_spawn) | [`submit_timeout`](TaskBuilder::submit_timeout), [`spawn_timeout`](TaskBuilder::spawn_timeout) | [`submit_async`](TaskBuilder::submit_async), [`spawn_async`](TaskBuilder::spawn_async) |
-//! | [`keyed()`](WorkerPool::keyed)'s [`submit`](Keyed::submit), [`spawn`](Keyed::spawn) | [`try_submit`](Keyed::try_submit), [`try_spawn`](Keyed::try_spawn) | [`submit_timeout`](Keyed::submit_timeout), [`spawn_timeout`](Keyed::spawn_timeout) | [`submit_async`](Keyed::submit_async), [`spawn_async`](Keyed::spawn_async) |
 //! | [`wait_idle`](WorkerPool::wait_idle) | [`in_flight`](WorkerPool::in_flight) is 0 | [`wait_idle_timeout`](WorkerPool::wait_idle_timeout) | [`wait_idle_async`](WorkerPool::wait_idle_async) |
 //! | [`wait_released`](WorkerPool::wait_released) | [`is_released`](WorkerPool::is_released), and `running` and `ending` of [`stats`](WorkerPool::stats) are 0 | [`wait_released_timeout`](WorkerPool::wait_released_timeout) | [`wait_released_async`](WorkerPool::wait_released_async) |
-//! | `release`, then `wait_released` | [`release`](WorkerPool::release) | [`release_timeout`](WorkerPool::release_timeout) | [`release_async`](WorkerPool::release_async) |
+//! | [`release`](WorkerPool::release), then `wait_released` | `release` alone | [`release_timeout`](WorkerPool::release_timeout) | [`release_async`](WorkerPool::release_async), [`release_timeout_async`](WorkerPool::release_timeout_async) |
 //! | [`JoinHandle::join`] | [`try_join`](JoinHandle::try_join), [`is_finished`](JoinHandle::is_finished) | [`join_timeout`](JoinHandle::join_timeout) | the handle is a future |
 //! | [`CancelToken::wait`] | [`is_cancelled`](CancelToken::is_cancelled) | [`wait_timeout`](CancelToken::wait_timeout) | [`cancelled`](CancelToken::cancelled) |
 //!
@@ -81,7 +81,6 @@
 //! | `submit_async` | no; the future waits | the same, and one allocation if it has to wait |
 //! | `spawn` and its variants | as the `submit` variant | one more allocation |
 //! | `reserve` and its variants | as the `submit` variant; an own worker is refused if the pool is full | one section, and one for the task, or for the drop of an unused permit |
-//! | `Keyed::submit`, `spawn` and their variants | if the pool is full; an own worker is refused then | as the `submit` variant, plus a hash and two short sections of one shard of the keys |
 //! | `submit_batch` | as `submit`, at each task that finds no room | one section for up to 256 tasks |
 //! | `CancelToken::wait` and its variants | until it is cancelled or times out | nothing while it sleeps |
 //! | `JoinHandle::join` | until the task has ended; an own worker runs an unstarted task in place | nothing if the task has ended, else a short spin before it sleeps |
@@ -137,7 +136,6 @@
 mod cancel;
 mod config;
 mod error;
-mod keyed;
 mod permit;
 mod stats;
 
@@ -174,7 +172,6 @@ mod task {
     pub(crate) mod closures;
     pub(crate) mod current;
     pub(crate) mod erased;
-    pub(crate) mod func;
     pub(crate) mod handle;
     pub(crate) mod hook;
     pub(crate) mod options;
@@ -224,17 +221,15 @@ pub use face::pool_kinds::{FuncPool, Pool, WeakFuncPool, WeakPool};
 pub use face::reserve::ReserveFuture;
 pub use face::task_builder::TaskBuilder;
 pub use face::traits::{BoxedFuture, Reserve, Spawn, Submit, TimeoutExt, Workers};
-pub use keyed::Keyed;
 pub use permit::Permit;
 pub use sched::ready::Priority;
 pub use stats::Stats;
 #[cfg(not(anthill_loom))]
 pub use sync_shim::MonotonicClock;
 pub use sync_shim::{Clock, ManualClock, Timeout};
-pub use task::closures::Closures;
+pub use task::closures::{Closures, Func};
 pub use task::current::{Current, current};
 pub use task::erased::Task;
-pub use task::func::{Func, FuncJob};
 pub use task::handle::JoinHandle;
 pub use task::hook::{TaskEnd, TaskHook, TaskOutcome, TaskStart};
 pub use task::run::TaskPanic;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -18,7 +19,9 @@ use crate::sched::event::EventWait;
 use crate::sched::state::State;
 use crate::sched::waiters::{Request, WaiterEntry};
 use crate::sister::pool_handle::PoolHandle;
+use crate::task::erased::Task;
 use crate::task::handle::{JoinHandle, Open, PoolRef};
+use crate::task::options::WaitLimits;
 
 /// Room in a pool, held for one task. Submitting the task cannot fail.
 ///
@@ -70,25 +73,27 @@ use crate::task::handle::{JoinHandle, Open, PoolRef};
 pub struct Permit<R: Runner> {
     // Dropped before `open`: the drop of the last handle may wait for the pool's end, which waits
     // for this room.
-    room: Room<R>,
+    room: Room,
+    runs: PhantomData<fn() -> R>,
     #[expect(dead_code, reason = "held for its drop")]
     open: Open,
 }
 
 /// Gives the room back when dropped, unless it was used.
-struct Room<R: Runner> {
-    core: Arc<Core<R>>,
+struct Room {
+    core: Arc<Core>,
     is_used: bool,
 }
 
 impl<R: Runner> Permit<R> {
     /// Creates the permit for room that has been reserved.
-    pub(crate) fn new(core: Arc<Core<R>>, open: Open) -> Self {
+    pub(crate) fn new(core: Arc<Core>, open: Open) -> Self {
         Self {
             room: Room {
                 core,
                 is_used: false,
             },
+            runs: PhantomData,
             open,
         }
     }
@@ -102,7 +107,8 @@ impl<R: Runner> Permit<R> {
     where
         R: Accepts<T>,
     {
-        let job = self.room.core.detached_job(task);
+        let job = Task::closure(R::body_of(task));
+        let job = self.room.core.recorded(job);
         self.use_for(job);
     }
 
@@ -120,17 +126,21 @@ impl<R: Runner> Permit<R> {
     where
         R: Accepts<T>,
     {
-        let (job, handle) = self.room.core.spawned_job(task, None);
-        self.use_for(job);
+        let record = self.room.core.context.record_of(None);
+        let handle = self.room.core.handle_of::<R, T>(task, record);
+        self.use_for(handle.job());
         JoinHandle::of(handle)
     }
 
-    /// Leaves the room reserved, for a task that will be [passed on](State::pass_on).
-    pub(crate) fn keep(mut self) {
+    /// Leaves the room reserved. The caller uses it as [`PoolHandle`] says.
+    #[doc(hidden)]
+    pub fn keep(mut self) {
         self.room.is_used = true;
     }
 
-    pub(crate) fn use_for(mut self, job: R::Job) {
+    /// Queues a job with this room.
+    #[doc(hidden)]
+    pub fn use_for(mut self, job: Task) {
         self.room.is_used = true;
         let core = &self.room.core;
         // In a forked child the job is dropped: no worker would run it, and the lock may be held by a
@@ -142,7 +152,7 @@ impl<R: Runner> Permit<R> {
     }
 }
 
-impl<R: Runner> Drop for Room<R> {
+impl Drop for Room {
     fn drop(&mut self) {
         if !self.is_used {
             self.core.give_back_room();
@@ -150,7 +160,7 @@ impl<R: Runner> Drop for Room<R> {
     }
 }
 
-impl<R: Runner> Core<R> {
+impl Core {
     /// Step P3: returns the room of an unused permit.
     pub(crate) fn give_back_room(self: &Arc<Self>) {
         // In a forked child, the lock may be held by a thread that does not exist there, so the room
@@ -171,15 +181,19 @@ impl<R: Runner> fmt::Debug for Permit<R> {
 
 // Reserving room, in one section, by blocking, or as a future: callers wait in the pool's only wait queue, together with submits (`sched/waiters.rs`).
 
-impl<R: Runner> Core<R> {
-    /// Reserves room, waiting as `on_full` allows, or returns the reason why there is none.
-    pub(crate) fn reserve(self: &Arc<Self>, on_full: OnFull) -> Result<(), Reason> {
+impl Core {
+    /// Reserves room, waiting as `on_full` and `limits` allow, or returns the reason why there is none.
+    pub(crate) fn reserve(
+        self: &Arc<Self>,
+        on_full: OnFull,
+        limits: Option<&WaitLimits>,
+    ) -> Result<(), Reason> {
         // Before any lock is taken, because a thread that does not exist in a forked child may hold it.
         self.process().check(Reason::Forked)?;
         if self.refuses_full(on_full) {
             return Err(Reason::Full);
         }
-        let deadline = on_full.deadline();
+        let deadline = WaitLimits::deadline(limits, on_full);
         let asked = WhenFull::asked_by_permit(on_full, self.own_worker());
         let admitted = self.admit_permit(
             |state, why| {
@@ -204,7 +218,8 @@ impl<R: Runner> Core<R> {
             Ok(()) => Ok(()),
             Err(Err(reason)) => Err(reason),
             Err(Ok((entry, ticket, parker))) => {
-                let waited = self.wait_for_room(&entry, ticket, &parker, deadline, None);
+                let token = WaitLimits::token(limits);
+                let waited = self.wait_for_room(&entry, ticket, &parker, deadline, token);
                 waited.map_err(|(reason, _)| reason)
             }
         }
@@ -214,9 +229,9 @@ impl<R: Runner> Core<R> {
 /// Resolves once room is reserved. Dropping it at any time gives the room back.
 #[must_use = "futures do nothing unless polled"]
 #[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
-pub struct RoomFuture<R: Runner> {
-    core: Arc<Core<R>>,
-    stage: Stage<R::Job>,
+pub struct RoomFuture {
+    core: Arc<Core>,
+    stage: Stage<Task>,
 }
 
 enum Stage<J> {
@@ -226,10 +241,10 @@ enum Stage<J> {
 }
 
 // Nothing is pinned.
-impl<R: Runner> Unpin for RoomFuture<R> {}
+impl Unpin for RoomFuture {}
 
-impl<R: Runner> RoomFuture<R> {
-    pub(crate) fn new(core: Arc<Core<R>>) -> Self {
+impl RoomFuture {
+    pub(crate) fn new(core: Arc<Core>) -> Self {
         let stage = Stage::New;
         Self { core, stage }
     }
@@ -265,8 +280,8 @@ impl<R: Runner> RoomFuture<R> {
     }
 }
 
-impl<R: Runner> Future for RoomFuture<R> {
-    type Output = Result<PoolHandle<R>, SubmitError>;
+impl Future for RoomFuture {
+    type Output = Result<PoolHandle, SubmitError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         self.core.process().check(SubmitError::Forked(()))?;
@@ -294,7 +309,7 @@ impl<R: Runner> Future for RoomFuture<R> {
     }
 }
 
-impl<R: Runner> Drop for RoomFuture<R> {
+impl Drop for RoomFuture {
     fn drop(&mut self) {
         let core = &self.core;
         if let Stage::Waiting(entry, ticket) = &self.stage

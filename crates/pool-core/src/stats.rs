@@ -42,7 +42,7 @@ pub struct Stats {
     /// Number of accepted tasks that have not started. A task that is cancelled or joined in place
     /// leaves this figure immediately.
     pub queued: usize,
-    /// Number of permits held, plus tasks that wait behind their key ([`Keyed`](crate::Keyed)).
+    /// Number of permits held, plus tasks that wait behind their key (`Keyed` of `pool-util`).
     /// They hold room but are not in flight.
     pub reserved: usize,
     /// Number of threads and futures that wait for room, plus due tasks of a scheduled pool.

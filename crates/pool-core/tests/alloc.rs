@@ -1,9 +1,6 @@
 //! Allocations per task. A separate binary, because it replaces the global allocator.
 #![cfg(not(anthill_loom))]
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper that fails is a test that fails"
-)]
+#![expect(clippy::unwrap_used, reason = "a failing helper fails its test")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -157,7 +154,7 @@ fn a_small_argument_allocates_nothing_and_a_large_argument_allocates_once() {
         let large = allocations::<300>();
         assert!(
             (1000..=1002).contains(&large),
-            "two of them hold the workers: {large}"
+            "two of the tasks hold the workers: {large}"
         );
     });
 }

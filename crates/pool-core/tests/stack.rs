@@ -6,10 +6,7 @@
 //! A separate binary, because it measures optimized frames: `cargo xtask ci --only stack` builds
 //! it.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", not(anthill_loom)))]
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper that fails is a test that fails"
-)]
+#![expect(clippy::unwrap_used, reason = "a failing helper fails its test")]
 
 use std::hint::black_box;
 use std::mem::MaybeUninit;

@@ -1,17 +1,19 @@
 //! [`PoolExt`], the extension trait with all calls of this crate.
 
 use std::future::Future;
+use std::hash::{Hash, RandomState};
 
 use pool_core::Closures;
 use pool_core::internals::AdmitHandle;
 
 use crate::MapError;
+use crate::keyed::Keyed;
 use crate::map::{Map, Order};
 use crate::scope::Scope;
 use crate::task_group::TaskGroup;
 
-/// Parallel maps, scoped tasks, task groups and first success, for every pool that runs closures:
-/// [`Pool`](pool_core::Pool) and `multi_pool::MultiPool`.
+/// Parallel maps, scoped tasks, task groups, keyed tasks and first success, for every pool that runs
+/// closures: [`Pool`](pool_core::Pool) and `multi_pool::MultiPool`.
 ///
 /// Bring it into scope with `use pool_util::PoolExt;` (or `use pool_util::prelude::*;`).
 pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'static {
@@ -357,6 +359,24 @@ pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'stati
     #[doc(alias = "JoinSet")]
     fn group<T: Send + 'static>(&self) -> TaskGroup<T, Self> {
         TaskGroup::of(self)
+    }
+
+    /// Returns a handle for tasks with keys: see [`Keyed`].
+    ///
+    /// ```
+    /// use pool_core::Pool;
+    /// use pool_util::PoolExt;
+    ///
+    /// let pool = Pool::builder().capacity(2).build()?;
+    /// let accounts = pool.keyed::<u32>();
+    /// let first = accounts.spawn(7, || "debit")?;
+    /// let second = accounts.spawn(7, || "credit")?; // Not before the first has ended.
+    /// accounts.submit(8, || ())?; // Another key: may run concurrently.
+    /// assert_eq!((first.join()?, second.join()?), ("debit", "credit"));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    fn keyed<K: Hash + Eq + Send + 'static>(&self) -> Keyed<K, RandomState, Self> {
+        Keyed::with_hasher(self, RandomState::new())
     }
 
     /// Runs the tasks on the pool and returns the value of the first that succeeds. Returns `None` if

@@ -1,5 +1,5 @@
-//! Parallel maps, scoped tasks and task groups for the pools of [`pool_core`] and `multi_pool`, as an
-//! extension trait: [`PoolExt`].
+//! Parallel maps, scoped tasks, task groups and keyed tasks for the pools of [`pool_core`] and `multi_pool`,
+//! as an extension trait: [`PoolExt`].
 //!
 //! ```
 //! use pool_core::Pool;
@@ -22,20 +22,23 @@
 //! |---|---|---|
 //! | a mapping's `next`, `for_each`, `try_for_each` | until the next result is ready; an own worker runs items itself | one section per item, shared with the previous one if possible |
 //! | `scope`, `ScopedJoinHandle::join` | until its tasks have ended; the caller runs those that have not started | one or two allocations per task |
-//! | `TaskGroup::next`, `wait`, `try_wait`, `invoke_any` | until one task, or all, have ended; an own worker runs those that have not started | one section of the group's own lock at each task's end |
+//! | `Keyed::submit`, `spawn` and their variants | if the pool is full; an own worker is refused then | as the pool's call, plus a hash and two short sections of one shard of the keys |
+//! | `TaskGroup::next`, `wait`, `wait_ok`, `invoke_any` | until one task, or all, have ended; an own worker runs those that have not started | one section of the group's own lock at each task's end |
 //!
 //! # Calls that wait
 //! A `_timeout` takes a [`Duration`](std::time::Duration) or an [`Instant`](std::time::Instant), by
 //! the pool's clock. An async call returns a future for any runtime. Where a form does not exist, the
-//! table names an alternative.
+//! table names an alternative. The `try_` in `try_map` and `try_for_each` is that of [`Iterator::try_for_each`]:
+//! their closures may fail.
 //!
 //! | waits | does not wait | waits for a limited time | async |
 //! |---|---|---|---|
 //! | [`TaskGroup::spawn`], [`submit`](TaskGroup::submit) | [`try_spawn`](TaskGroup::try_spawn), [`try_submit`](TaskGroup::try_submit) | [`spawn_timeout`](TaskGroup::spawn_timeout), [`submit_timeout`](TaskGroup::submit_timeout) | [`spawn_async`](TaskGroup::spawn_async), [`submit_async`](TaskGroup::submit_async) |
 //! | a group's [`task()`](TaskGroup::task)'s [`submit`](pool_core::TaskBuilder::submit), [`spawn`](pool_core::TaskBuilder::spawn) | [`try_submit`](pool_core::TaskBuilder::try_submit), [`try_spawn`](pool_core::TaskBuilder::try_spawn) | [`submit_timeout`](pool_core::TaskBuilder::submit_timeout), [`spawn_timeout`](pool_core::TaskBuilder::spawn_timeout) | [`submit_async`](pool_core::TaskBuilder::submit_async), [`spawn_async`](pool_core::TaskBuilder::spawn_async) |
+//! | [`Keyed::submit`], [`spawn`](Keyed::spawn) | [`try_submit`](Keyed::try_submit), [`try_spawn`](Keyed::try_spawn) | [`submit_timeout`](Keyed::submit_timeout), [`spawn_timeout`](Keyed::spawn_timeout) | [`submit_async`](Keyed::submit_async), [`spawn_async`](Keyed::spawn_async) |
 //! | [`TaskGroup::next`] | [`try_next`](TaskGroup::try_next) | [`next_timeout`](TaskGroup::next_timeout) | [`next_async`](TaskGroup::next_async) |
 //! | [`TaskGroup::wait`] | [`is_empty`](TaskGroup::is_empty), after `try_next` | [`wait_timeout`](TaskGroup::wait_timeout) | [`wait_async`](TaskGroup::wait_async) |
-//! | [`TaskGroup::try_wait`] (of tasks that may fail) | as for `wait` | [`cancel_at`](TaskGroup::cancel_at), when the group is made | [`try_wait_async`](TaskGroup::try_wait_async) |
+//! | [`TaskGroup::wait_ok`] (of tasks that return a `Result`) | as for `wait` | [`cancel_at`](TaskGroup::cancel_at), when the group is made; `next_timeout`, in a loop | [`wait_ok_async`](TaskGroup::wait_ok_async) |
 //! | [`Map`]'s `next` | [`ready`](Map::ready) is not 0 | [`MapCanceller::cancel`], from another thread | `into_stream`, with the feature `stream` |
 //! | [`for_each`](PoolExt::for_each), [`try_for_each`](PoolExt::try_for_each) | `submit_batch` and a group | `try_for_each`: the first error ends it | `into_stream` of a [`map`](PoolExt::map) |
 //! | [`scope`](PoolExt::scope) | a group: a scope's tasks borrow, so it has to wait for them | [`start_before`](pool_core::TaskBuilder::start_before), [`cancelled_by`](pool_core::TaskBuilder::cancelled_by), for each task | a group |
@@ -45,6 +48,7 @@
 mod error;
 mod ext;
 mod invoke_any;
+mod keyed;
 mod map;
 mod scope;
 mod subqueue;
@@ -52,6 +56,7 @@ mod task_group;
 
 pub use error::MapError;
 pub use ext::PoolExt;
+pub use keyed::Keyed;
 #[cfg(feature = "stream")]
 pub use map::MapStream;
 pub use map::{Map, MapCanceller};

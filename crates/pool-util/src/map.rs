@@ -236,13 +236,13 @@ where
         }
     }
 
-    /// Sets the most items that may be pulled and not fetched: pending and running items, and results
-    /// that were not fetched. At least 1.
+    /// Sets the maximum number of items that were pulled and not yet returned: pending and running
+    /// items, and results that were not fetched. At least 1.
     ///
     /// A larger window keeps the workers busy while the consumer is slow, and takes more memory.
     ///
-    /// The default is 4 per worker, and up to 256 per worker if items take microseconds. It follows the
-    /// size of the pool, of which at most 256 workers count.
+    /// The default is 4 per worker, and up to 256 per worker if items take microseconds, for at most 256
+    /// workers. It follows the size of the pool.
     pub fn window(mut self, items: usize) -> Self {
         self.window = items.max(1);
         self.is_window_set = true;
@@ -360,6 +360,7 @@ where
     /// Pulls an item and passes it to the pool. Without `may_block` the wait for room is left to the poll
     /// for results.
     fn pull(&mut self, may_block: bool) -> Pulled {
+        // USER CODE: the source iterator. No lock is held. A panic is the caller's, and no result is lost.
         let Some(item) = self.source.as_mut().and_then(Iterator::next) else {
             self.source = None;
             return Pulled::Enough;
@@ -577,7 +578,7 @@ impl<I: Iterator, T, E> Drop for Map<I, T, E> {
         let ((pending, results), owner) = self
             .queue
             .leave(|mapped| (mapped.stop(Stage::Left), mapped.results.take_all()));
-        // A panic of a destructor would abort an owner that is unwinding.
+        // USER CODE: the drops of items, results and a waker. A panic would abort an owner that is unwinding.
         drop_quietly(pending);
         drop_quietly(results);
         drop_quietly(owner);
@@ -601,7 +602,8 @@ impl MapCanceller {
     pub fn cancel(&self) {
         if let Some(mapping) = self.0.upgrade() {
             mapping.cancel();
-            drop_quietly(mapping); // The last reference drops the function.
+            // USER CODE: the last reference drops the function.
+            drop_quietly(mapping);
         }
     }
 }
@@ -621,6 +623,7 @@ impl<I: Send + 'static, T: Send + 'static, E: Send + 'static> Cancel for Queue<I
     fn cancel(&self) {
         if self.process().is_current() {
             let unstarted = self.change(|mapped| mapped.stop(Stage::Cancelled));
+            // USER CODE: the drop of items. After the unlock. A panic is the caller's.
             drop(unstarted);
         }
     }

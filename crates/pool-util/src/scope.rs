@@ -139,6 +139,7 @@ where
     let (mut body, mut result) = (Some(body), None);
     let panic = scope.run(&mut || result = body.take().map(|body| body(&scope)));
     if let Some(payload) = panic {
+        // USER CODE: the drop of the body's value. It must not panic during the unwinding.
         drop_quietly((body, result));
         resume_unwind(payload);
     }
@@ -351,11 +352,13 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// Runs the scope's body and waits for its tasks. Returns the payload for the scope to panic with: the
     /// body's, or else the first one of a task without a handle.
     fn run(&self, body: &mut dyn FnMut()) -> Option<Payload> {
+        // USER CODE: the scope's body. A panic continues after all tasks have ended.
         let result = guarded(body);
         let panic = self.wait();
         let Err(payload) = result else { return panic };
         if let Some(second) = panic {
-            discard(second); // Not during the unwinding, because its destructor may panic.
+            // USER CODE: the drop of a payload. Not during the unwinding, because it may panic.
+            discard(second);
         }
         Some(payload)
     }
@@ -404,7 +407,8 @@ impl<T> Packet<T> {
         let mut promise = self.0.lock();
         if promise.is_detached() {
             drop(promise);
-            drop_quietly((joined, unneeded)); // Before the task is settled, because the value may borrow.
+            // USER CODE: the drop of a detached value. Before the task is settled, because the value may borrow.
+            drop_quietly((joined, unneeded));
             return;
         }
         promise.fulfil(joined);
@@ -415,6 +419,7 @@ impl<T> Packet<T> {
             Some(Waiter::Task(waker)) => wake(waker),
             None => {}
         }
+        // USER CODE: the drop of a value that no handle gets. Before the task is settled, as above.
         drop_quietly(unneeded);
     }
 }
@@ -424,6 +429,7 @@ impl<T> Promised<T> for Packet<T> {
         let mut promise = self.0.lock();
         let (value, unneeded) = promise.take_or_wait(waiter);
         drop(promise);
+        // USER CODE: the drop of a waker. After the unlock.
         drop_quietly(unneeded);
         value
     }
@@ -492,6 +498,7 @@ impl<T> Drop for ScopedJoinHandle<'_, T> {
     fn drop(&mut self) {
         if self.queue.process().is_current() {
             let unneeded = self.packet.0.lock().detach();
+            // USER CODE: the drop of the value or of a waker. After the unlock.
             drop_quietly(unneeded);
         }
     }

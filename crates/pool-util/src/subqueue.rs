@@ -281,6 +281,7 @@ impl<B: Backlog + Send + 'static> Drain for SubQueue<B> {
             state.wake()
         };
         drop(state);
+        // USER CODE: the owner's waker. After the unlock. A panic ends there.
         owner.into_iter().for_each(Waiter::wake);
     }
 }
@@ -331,6 +332,7 @@ impl<B: Backlog> SubQueue<B> {
         let changed = change(&mut state.backlog);
         let owner = state.wake();
         drop(state);
+        // USER CODE: the owner's waker. After the unlock. A panic ends there.
         owner.into_iter().for_each(Waiter::wake);
         changed
     }
@@ -347,6 +349,7 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
     /// next piece.
     fn run_one(&self, (number, piece): Started<B>, turn: Option<&mut Turn>) -> After<Started<B>> {
         let context = self.site.pool.context();
+        // USER CODE: the piece: a mapping's function with an item, or a scope's task. A panic is the piece's outcome.
         let ran = guarded(|| (self.run)(piece, context));
         let done = ran.unwrap_or_else(|payload| B::panicked(payload, context));
         if !self.process.is_current() {
@@ -364,7 +367,9 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
         let next = lane.map_or(After::TurnOver, |lane| state.next(lane, &self.work));
         let owner = state.wake();
         drop(state);
+        // USER CODE: the owner's waker. After the unlock. A panic ends there.
         owner.into_iter().for_each(Waiter::wake);
+        // USER CODE: the drop of a result that nobody takes. After the unlock.
         drop_quietly(garbage);
         next
     }
@@ -520,6 +525,7 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
         if starting {
             self.work.store(true, Relaxed); // A hint: drain tasks look under the lock before they end.
         }
+        // USER CODE: the owner's waker. After the unlock. A panic ends there.
         owner.into_iter().for_each(Waiter::wake);
         if closed && reserved.is_none() {
             return Err(SubmitError::Released(()));
@@ -647,12 +653,13 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
                 *submission = None;
                 submitted?;
             }
-            // Before the lock is taken, because cloning a waker is user code.
+            // USER CODE: the waker's clone. Before the lock is taken. A panic is the poller's.
             let waiter = Waiter::Task(context.waker().clone());
             let mut state = self.state.lock();
             let previous = state.owner.take();
             if let Some(found) = take(&mut state.backlog) {
                 drop(state);
+                // USER CODE: the drops of wakers. A panic must not cost the caller what was found.
                 drop_quietly((previous, waiter));
                 return Poll::Ready(Ok(found));
             }
@@ -674,6 +681,7 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
                 Some(waiter)
             };
             drop(state);
+            // USER CODE: the drops of wakers.
             drop_quietly((previous, unneeded));
             match reserved {
                 Some(Reserved {

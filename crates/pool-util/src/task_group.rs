@@ -79,7 +79,7 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         }
     }
 
-    /// Makes the first task that panics or is cancelled [cancel](Self::cancel) the group.
+    /// [Cancels](Self::cancel) the group when the first task panics or is cancelled.
     ///
     /// Tasks added later are cancelled at once, and the pool does not count them. An `Err` returned by a
     /// task does not cancel the group: see [`cancel_on_failure`](Self::cancel_on_failure).
@@ -115,7 +115,7 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     /// let soon = Instant::now() + Duration::from_millis(1);
     /// let group = pool.group().cancel_at(soon);
     /// group.spawn(|| while !current().is_cancelled() { std::thread::yield_now() })?;
-    /// // It was asked to stop, and did; or it had not started.
+    /// // The task was asked to stop, or had not started.
     /// assert!(matches!(group.wait(), Ok(()) | Err(JoinError::Cancelled)));
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
@@ -200,8 +200,8 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     ///
     /// The task's return value is dropped on the worker as a part of the task, even if it is an `Err`: use
     /// [`spawn`](Self::spawn) for tasks that may fail. [`next`](Self::next) does not return a task that
-    /// completes, and the group keeps nothing of it. A panic and a cancellation are errors of the group, as
-    /// for spawned tasks.
+    /// completes, and the group stores no outcome for it. A panic and a cancellation are errors of the
+    /// group, as for spawned tasks.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -298,10 +298,14 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         Closures: Accepts<C>,
     {
         if self.group.shared.ends_at_once() {
+            // USER CODE: the drop of a task that the group has cancelled before its submit.
             drop_quietly(task);
             return Ok(());
         }
-        let handle = self.host.admit().spawn_task(task, options, on_full)?;
+        let handle = self
+            .host
+            .admit()
+            .spawn_task::<P::Runner, _>(task, options, on_full)?;
         self.group.shared.adopt(handle.into_raw(), is_submitted);
         Ok(())
     }
@@ -314,9 +318,10 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     where
         Closures: Accepts<C>,
     {
-        let accepted = Arc::clone(self.host.admit()).spawn_task_async(task, None);
+        let accepted = Arc::clone(self.host.admit()).spawn_task_async::<P::Runner, _>(task, None);
         async move {
             if self.group.shared.ends_at_once() {
+                // USER CODE: the drop of such a task.
                 drop_quietly(accepted);
                 return Ok(());
             }
@@ -409,10 +414,10 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         Ok(next.map(shared::Ended::take))
     }
 
-    /// Blocks until all tasks have ended, including those added meanwhile.
+    /// Blocks until all tasks have ended, including tasks that are added during the wait.
     ///
     /// Drops their values on the calling thread. A value that is an `Err` is dropped as well; use
-    /// [`try_wait`](TaskGroup::try_wait) to get it.
+    /// [`wait_ok`](TaskGroup::wait_ok) to get it.
     ///
     /// ```
     /// use pool_core::Pool;
@@ -521,7 +526,7 @@ impl<T: Send + 'static, E: Send + 'static, P: PoolExt> TaskGroup<Result<T, E>, P
     /// group.spawn(|| "no".parse::<u32>())?;
     /// group.spawn(|| unreachable!("cancelled, or never accepted"))
     ///     .map_err(|refused| refused.without_task())?;
-    /// assert!(matches!(group.try_wait(), Err(MapError::Failed(_))));
+    /// assert!(matches!(group.wait_ok(), Err(MapError::Failed(_))));
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
     ///
@@ -546,7 +551,7 @@ impl<T: Send + 'static, E: Send + 'static, P: PoolExt> TaskGroup<Result<T, E>, P
     /// let pool = Pool::builder().capacity(2).build()?;
     /// let group = pool.group();
     /// group.spawn(|| anyhow::Ok(std::fs::metadata("Cargo.toml")?.len()))?;
-    /// group.try_wait().map_err(MapError::into_error)?; // `anyhow::Error`, or a boxed error.
+    /// group.wait_ok().map_err(MapError::into_error)?; // `anyhow::Error`, or a boxed error.
     /// # anyhow::Ok(())
     /// ```
     ///
@@ -555,7 +560,7 @@ impl<T: Send + 'static, E: Send + 'static, P: PoolExt> TaskGroup<Result<T, E>, P
     ///
     /// # Panics
     /// Like [`wait`](Self::wait).
-    pub fn try_wait(&self) -> Result<(), MapError<E>> {
+    pub fn wait_ok(&self) -> Result<(), MapError<E>> {
         let mut tally = Tally::new();
         while let Some(ended) = self.group.next() {
             tally.add(|| judge(ended.take::<Result<T, E>>()).map(drop));
@@ -563,14 +568,14 @@ impl<T: Send + 'static, E: Send + 'static, P: PoolExt> TaskGroup<Result<T, E>, P
         tally.outcome()
     }
 
-    /// Async version of [`try_wait`](Self::try_wait).
+    /// Async version of [`wait_ok`](Self::wait_ok).
     ///
     /// # Errors
-    /// Those of [`try_wait`](Self::try_wait).
+    /// Those of [`wait_ok`](Self::wait_ok).
     ///
     /// # Panics
     /// Like [`wait`](Self::wait).
-    pub async fn try_wait_async(&self) -> Result<(), MapError<E>> {
+    pub async fn wait_ok_async(&self) -> Result<(), MapError<E>> {
         let mut tally = Tally::new();
         while let Some(ended) = self.group.next_async().await {
             tally.add(|| judge(ended.take::<Result<T, E>>()).map(drop));

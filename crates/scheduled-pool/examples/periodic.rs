@@ -1,5 +1,5 @@
-//! A job ten times a second, one run of which is slow, then a reminder that is cancelled: prints
-//! what happens when.
+//! A job that runs ten times a second and is slow once, then a cancelled reminder. Prints the
+//! events with their times.
 //!
 //! `cargo run -p scheduled-pool --example periodic`
 
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 say(&format!("  run {run}"));
             }
         })?;
-        // Something else is due meanwhile, and need not wait for the slow run.
+        // Another task is due meanwhile, and does not wait for the slow run.
         let note = scheduled.spawn_after(TENTH * 3 / 2, move || say("  a note, in between"))?;
         note.join()?;
         sleep(TENTH * 3);

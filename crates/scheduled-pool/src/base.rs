@@ -36,9 +36,9 @@ pub(crate) mod sealed {
     }
 }
 
-impl<A: Admit<Closures>> Base for WorkerPool<Closures, A> {}
+impl<A: Admit> Base for WorkerPool<Closures, A> {}
 
-impl<A: Admit<Closures>> sealed::Sealed for WorkerPool<Closures, A> {
+impl<A: Admit> sealed::Sealed for WorkerPool<Closures, A> {
     type Weak = WeakWorkerPool<Closures, A>;
 
     fn handles(&self) -> Vec<PoolHandle> {

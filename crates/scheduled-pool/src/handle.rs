@@ -14,7 +14,7 @@ use pool_core::{JoinError, Timeout};
 use crate::error::ResetError;
 use crate::schedule::Joinable;
 
-/// Waits for a scheduled task or series, takes its value, resets it, or cancels it.
+/// Handle of a scheduled task or series: waits for its end, returns its value, moves or cancels it.
 ///
 /// The handle can be joined by a thread or awaited as a [`Future`] on any runtime. Dropping it
 /// detaches the schedule: the task still runs, a series goes on, and the value is dropped.
@@ -161,8 +161,8 @@ impl<R: Send + 'static> ScheduledHandle<R> {
     /// ```
     ///
     /// # Errors
-    /// The reason why the run keeps its time: see [`ResetError`]. During a run of a series, too, it
-    /// is [`Due`](ResetError::Due).
+    /// [`ResetError`]: the run was not moved. During a run of a series the error is
+    /// [`Due`](ResetError::Due).
     #[doc(alias = "debounce")]
     pub fn reset_after(&self, delay: Duration) -> Result<(), ResetError> {
         self.reset(self.epoch.after(self.pool.clock().now(), delay))

@@ -49,6 +49,17 @@
 //! **ticks**; a tick is **missed** if the previous run is still waiting or running. For other terms
 //! see [`pool_core`].
 //!
+//! # Calls that wait
+//! A `_timeout` takes a `Duration` or an `Instant`, by the pool's clock. An async call returns a future for any
+//! runtime.
+//!
+//! | waits | does not wait | waits for a limited time | async |
+//! |---|---|---|---|
+//! | [`join`](ScheduledHandle::join) | [`try_join`](ScheduledHandle::try_join) | [`join_timeout`](ScheduledHandle::join_timeout) | the handle is a future |
+//! | [`wait_idle`](ScheduledPool::wait_idle) | `unended` and `pending` of [`stats`](ScheduledPool::stats) are equal | [`wait_idle_timeout`](ScheduledPool::wait_idle_timeout) | [`wait_idle_async`](ScheduledPool::wait_idle_async) |
+//! | [`wait_released`](ScheduledPool::wait_released) | [`is_released`](ScheduledPool::is_released), and `unended` of `stats` is 0 | [`wait_released_timeout`](ScheduledPool::wait_released_timeout) | [`wait_released_async`](ScheduledPool::wait_released_async) |
+//! | [`release`](ScheduledPool::release), then `wait_released` | `release` alone | `release`, then `wait_released_timeout` | [`release_async`](ScheduledPool::release_async), [`release_timeout_async`](ScheduledPool::release_timeout_async) |
+//!
 //! # Blocking and cost
 //! | call | blocks | costs |
 //! |---|---|---|

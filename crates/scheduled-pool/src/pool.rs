@@ -21,9 +21,9 @@ use crate::unstarted::Unstarted;
 
 /// Runs tasks in a [`Pool`] after a delay, at a fixed rate, or with a fixed delay between runs.
 ///
-/// Cloning is cheap, and clones share one scheduled pool. Dropping the last clone has the effect of a
-/// [`release`](ScheduledPool::release) on the pending schedules, but does not release the pool under it:
-/// once every schedule has ended, only the handle of that pool is dropped.
+/// Clones are cheap and refer to the same scheduled pool. Dropping the last clone has the effect of a
+/// [`release`](ScheduledPool::release) on the pending schedules, but does not release the underlying pool:
+/// after the last schedule has ended, only the handle of that pool is dropped.
 ///
 /// Due times follow the pool's clock.
 ///
@@ -54,7 +54,7 @@ impl<P: Base> ScheduledPool<P> {
         Self { owner, pool }
     }
 
-    /// Returns the pool under it.
+    /// Returns the underlying pool.
     pub fn pool(&self) -> &P {
         &self.pool
     }
@@ -69,7 +69,7 @@ impl<P: Base> ScheduledPool<P> {
 
     /// The first pool, for questions that all pools of a group answer alike: the clock, a fork, whether the
     /// caller is a worker.
-    fn pool_handle(&self) -> &PoolHandle {
+    pub(crate) fn pool_handle(&self) -> &PoolHandle {
         self.members().first()
     }
 
@@ -131,7 +131,7 @@ impl<P: Base> ScheduledPool<P> {
     ///
     /// let when = Instant::now() + Duration::from_millis(1);
     /// let late = scheduled.spawn_at(when, move || when.elapsed())?;
-    /// println!("it ran {:?} after its time", late.join()?);
+    /// println!("the task ran {:?} late", late.join()?);
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
     ///
@@ -393,8 +393,8 @@ impl<P: Base> ScheduledPool<P> {
         !self.core().state.lock().is_open()
     }
 
-    /// Releases the scheduled pool: no more tasks can be scheduled. Returns `false` if it was released
-    /// before. Does not block.
+    /// Releases the scheduled pool, which then rejects tasks. Returns `false` if it is already released.
+    /// Does not block.
     ///
     /// Pending tasks with one run still run when they are due. Series, and tasks that would never be due,
     /// end with [`Released`](pool_core::JoinError::Released). The builder's `run_pending` and
@@ -452,7 +452,7 @@ impl<P: Base> ScheduledPool<P> {
         self.wait(None)
     }
 
-    /// [`wait_released`](ScheduledPool::wait_released) with a timeout.
+    /// Like [`wait_released`](ScheduledPool::wait_released), with a timeout.
     ///
     /// # Errors
     /// The errors of `wait_released`, and [`TimedOut`](WaitError::TimedOut).

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use pool_core::WaitError;
 use pool_core::internals::{Deadline, EventFuture, Events};
+use pool_core::{Timeout, WaitError};
 
 use crate::base::{Base, Members};
 use crate::pool::ScheduledPool;
@@ -135,19 +135,29 @@ impl<P: Base> ScheduledPool<P> {
     }
 
     /// [Releases](ScheduledPool::release) the scheduled pool at the first poll. Resolves when every schedule
-    /// and the pool have ended, or at the deadline on the pool's clock.
+    /// and the pool have ended.
     ///
     /// Pending tasks with one run still run when they are due, and the future waits for them. To end earlier,
     /// cancel them or build with `run_pending(false)`.
     ///
     /// # Errors
-    /// The errors of [`wait_released_async`](ScheduledPool::wait_released_async), and
-    /// [`TimedOut`](WaitError::TimedOut), also if the clock has no thread to wake the future at the deadline.
-    /// The scheduled pool is released in any case.
-    pub fn release_async(
+    /// As [`wait_released_async`](ScheduledPool::wait_released_async). The scheduled pool is released in any
+    /// case.
+    pub fn release_async(&self) -> impl Future<Output = Result<(), WaitError>> + Send + use<P> {
+        self.end_async(true, None)
+    }
+
+    /// Like [`release_async`](ScheduledPool::release_async), but resolves at the latest after a `Duration` from
+    /// this call, or at an `Instant`, by the pool's clock.
+    ///
+    /// # Errors
+    /// As [`release_async`](ScheduledPool::release_async), and [`TimedOut`](WaitError::TimedOut), also if the
+    /// clock has no thread to wake the future.
+    pub fn release_timeout_async<T: Into<Timeout>>(
         &self,
-        deadline: Option<Instant>,
-    ) -> impl Future<Output = Result<(), WaitError>> + Send + use<P> {
+        timeout: T,
+    ) -> impl Future<Output = Result<(), WaitError>> + Send + use<P, T> {
+        let deadline = timeout.into().deadline(&**self.pool_handle().clock());
         self.end_async(true, deadline)
     }
 

@@ -1,9 +1,7 @@
-//! Memory left behind by schedules. A separate binary, because it replaces the allocator.
+//! Memory that ended schedules leave in use. A separate binary, because it replaces the global
+//! allocator.
 #![cfg(not(anthill_loom))]
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper that fails is a test that fails"
-)]
+#![expect(clippy::unwrap_used, reason = "a failing helper fails its test")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -14,29 +12,29 @@ use pool_core::{ManualClock, Pool};
 use scheduled_pool::{ScheduledHandle, ScheduledPool};
 use testkit::{LIMIT, watchdog};
 
-/// The system's allocator, which counts the bytes that are in use.
+/// The system's allocator. Counts the bytes in use.
 struct Counting;
 
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: the system's allocator with a counter beside it, which allocates nothing.
+// SAFETY: forwards to the system's allocator. The counter does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         IN_USE.fetch_add(layout.size(), SeqCst);
-        // SAFETY: the caller's.
+        // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         IN_USE.fetch_sub(layout.size(), SeqCst);
-        // SAFETY: the caller's.
+        // SAFETY: the caller keeps the contract of `dealloc`.
         unsafe { System.dealloc(memory, layout) };
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         IN_USE.fetch_add(size, SeqCst);
         IN_USE.fetch_sub(layout.size(), SeqCst);
-        // SAFETY: the caller's.
+        // SAFETY: the caller keeps the contract of `realloc`.
         unsafe { System.realloc(memory, layout, size) }
     }
 }
@@ -45,11 +43,11 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 const SCHEDULES: usize = 50_000;
-/// For a few schedules memory is kept.
+/// The timer keeps memory for a few schedules.
 const LITTLE: usize = 1_000_000;
 
-/// A scheduled pool, one count at a time, under the watchdog: how much more memory is in use after
-/// `test` than before.
+/// Runs `test` with a scheduled pool, under a watchdog. Returns how much the bytes in use have
+/// grown.
 fn grows(test: impl FnOnce(&ManualClock, &ScheduledPool)) -> usize {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -79,7 +77,7 @@ fn schedule(scheduled: &ScheduledPool) -> Vec<ScheduledHandle<()>> {
         .collect();
     assert!(
         IN_USE.load(SeqCst) - before > 8 * LITTLE,
-        "what there is to give back"
+        "the schedules use memory"
     );
     handles
 }
@@ -108,7 +106,8 @@ fn ended_schedules_use_no_memory_afterwards() {
         let handles = schedule(scheduled);
         let last = handles.len() as u64;
         drop(handles);
-        // In steps, each of which is over before the next: the memory of a long line is the pool's.
+        // In steps that end before the next one begins, because the pool keeps the memory of a long
+        // wait queue.
         for seconds in (600..=1600).step_by(50) {
             let due = (0..last).filter(|number| 600 + (number * 31) % 977 <= seconds);
             let due = due.count() as u64;

@@ -53,11 +53,11 @@ pub mod waiter;
 #[cfg(not(anthill_loom))]
 mod yielding;
 
-#[cfg(not(anthill_loom))]
-pub use clock::MonotonicClock;
 #[cfg(anthill_loom)]
 pub use clock::alarms;
-pub use clock::{Alarm, Clock, ManualClock};
+pub use clock::{Alarm, Clock, ManualClock, wake_at};
+#[cfg(not(anthill_loom))]
+pub use clock::{MonotonicClock, PlainClock};
 pub use futex::Futex;
 pub use lock::{Condvar, Mutex, MutexGuard};
 pub use parker::{Parker, ThreadParker};

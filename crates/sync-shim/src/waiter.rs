@@ -165,7 +165,6 @@ impl WakeList {
     }
 
     /// Wakes all: threads, then tasks in their order. May run user code, so no lock may be held.
-    #[inline]
     pub fn wake_all(&mut self) {
         self.wake_threads();
         let more = self.more.take();

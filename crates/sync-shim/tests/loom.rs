@@ -258,7 +258,7 @@ fn a_condition_changed_under_the_lock_wakes_its_waiter() {
 }
 
 #[testkit::model]
-fn an_alarm_racing_the_clock_fires_once_or_is_taken_back() {
+fn an_alarm_racing_the_clock_fires_once_or_is_cancelled() {
     let clock = ManualClock::new();
     let when = clock.now() + SECOND;
     let fired = Arc::new(AtomicU32::new(0));
@@ -502,7 +502,7 @@ fn an_earlier_alarm_does_not_wait_for_a_notification_under_way() {
 }
 
 #[testkit::model]
-fn an_alarm_taken_back_racing_the_alarm_threads_sleep_lets_the_thread_end() {
+fn a_cancelled_alarm_racing_the_alarm_threads_sleep_lets_the_thread_end() {
     let rig = Rig::new();
     let late = rig.set(LATE, Waker::noop().clone());
     rig.alarms.take_back(0, late);
@@ -510,7 +510,7 @@ fn an_alarm_taken_back_racing_the_alarm_threads_sleep_lets_the_thread_end() {
 }
 
 #[testkit::model(preemptions = 3)]
-fn an_alarm_set_after_one_was_taken_back_is_rung_at_its_time() {
+fn an_alarm_set_after_a_cancelled_one_fires_at_its_time() {
     let rig = Rig::new();
     let late = rig.set(LATE, Waker::noop().clone());
     rig.alarms.take_back(0, late);
@@ -524,7 +524,7 @@ fn an_alarm_set_after_one_was_taken_back_is_rung_at_its_time() {
 }
 
 #[testkit::model]
-fn an_alarm_taken_back_racing_its_ring_is_either_rung_or_dropped() {
+fn a_cancelled_alarm_racing_its_ring_fires_or_is_dropped() {
     let rig = Rig::new();
     let rung = Arc::new(AtomicU32::new(0));
     let inner = Arc::clone(&rung);

@@ -1,13 +1,15 @@
 //! The attributes of `testkit`, which re-exports and documents them.
 //!
-//! Not parsed with `syn`: a function's last token is its body, and the name follows `fn`. Tokens are
-//! handed on as they are, so that errors and lints point into the test.
+//! They do not use `syn`: a function's last token is its body, and the name follows `fn`. Tokens
+//! are passed on unchanged, so that errors and lints point into the test.
+
+#![forbid(unsafe_code)]
 
 use proc_macro::{Delimiter, Group, Ident, Literal, Span, TokenStream, TokenTree};
 
 /// `#[test]` under a watchdog: a test that has not ended after `testkit::LIMIT` aborts the process.
 ///
-/// Other attributes of tests and a returned `Result` work as they do with `#[test]`.
+/// Other attributes of tests, and a returned `Result`, work as with `#[test]`.
 #[proc_macro_attribute]
 pub fn test(arguments: TokenStream, item: TokenStream) -> TokenStream {
     if !arguments.is_empty() {
@@ -17,7 +19,7 @@ pub fn test(arguments: TokenStream, item: TokenStream) -> TokenStream {
         return error(NO_FUNCTION);
     };
     let name = function.name();
-    // Started before the body's block and dropped after it, with all that the body declares.
+    // Created before the body's block and dropped after it, and so after the variables of the body.
     let mut body = code(&format!(
         "let _watchdog = ::testkit::Watchdog::start(
             ::core::concat!(::core::module_path!(), \"::\", {name}),
@@ -29,11 +31,11 @@ pub fn test(arguments: TokenStream, item: TokenStream) -> TokenStream {
     function.into_test(parameters, body)
 }
 
-/// A model that bears the name of its function: `#[testkit::model(preemptions = 3)] fn name() { .. }`
+/// A model with the name of its function: `#[testkit::model(preemptions = 3)] fn name() { .. }`
 /// calls `crate::check("name", Some(3), || { .. })`.
 ///
-/// Without `preemptions`, all interleavings are explored. `check = path` names another function than
-/// `crate::check`, which may hand arguments to the body: those of the function.
+/// Without `preemptions`, all interleavings are explored. `check = path` selects another function
+/// than `crate::check`, which may pass arguments to the body: the parameters of the function.
 #[proc_macro_attribute]
 pub fn model(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let Some(Arguments { preemptions, check }) = Arguments::of(arguments) else {
@@ -50,8 +52,8 @@ pub fn model(arguments: TokenStream, item: TokenStream) -> TokenStream {
     explored(item, check.unwrap_or_else(|| code("crate::check")), bound)
 }
 
-/// A scenario of random schedules that bears the name of its function: `#[testkit::scenario]
-/// fn name() { .. }` calls `crate::explore("name", || { .. })`.
+/// A scenario of random schedules with the name of its function: `#[testkit::scenario] fn name() {
+/// .. }` calls `crate::explore("name", || { .. })`.
 #[proc_macro_attribute]
 pub fn scenario(arguments: TokenStream, item: TokenStream) -> TokenStream {
     if !arguments.is_empty() {
@@ -88,7 +90,7 @@ struct Function {
     before: Vec<TokenTree>,
     name: Ident,
     parameters: Group,
-    /// Between the parameters and the body: the type that it returns.
+    /// The return type, between the parameters and the body.
     after: Vec<TokenTree>,
     body: TokenTree,
 }
@@ -166,7 +168,7 @@ fn parenthesized(tokens: TokenStream) -> TokenTree {
     TokenTree::Group(Group::new(Delimiter::Parenthesis, tokens))
 }
 
-/// Ours, so that the test's own variables and lints have nothing to do with it.
+/// Parses code with the macro's hygiene, so that variables and lints of the test do not affect it.
 fn code(text: &str) -> TokenStream {
     let tokens: TokenStream = text.parse().expect("it is Rust");
     tokens.into_iter().map(foreign).collect()

@@ -14,10 +14,12 @@ const RETURNED: i32 = 77;
 /// `test` is the full path of the calling test as libtest prints it (`module::name`). The child is
 /// this test binary, and runs only that test, in which this same call runs `body` and exits.
 ///
-/// # Errors The output of the child, if it ended otherwise than by returning from `body`: by a
-/// panic (libtest's failure code), an abort, or a signal.
+/// # Errors
+/// The output of the child, if it ended otherwise than by returning from `body`: by a panic
+/// (libtest's failure code), an abort, or a signal.
 ///
-/// # Panics If no process can be started, or there is no such test.
+/// # Panics
+/// If no process can be started, or there is no such test.
 pub fn in_child(test: &str, body: impl FnOnce()) -> Result<(), Output> {
     if std::env::var_os(CHILD).is_some_and(|name| name == test) {
         body();

@@ -9,16 +9,17 @@ use std::time::SystemTime;
 /// Returns the path of the program of an example. Cargo builds it with all tests, but not with
 /// `--test NAME` alone: then it may be missing, or older than its source.
 ///
-/// # Panics If it is missing or older. The message says how to build it.
+/// # Panics
+/// If it is missing or older. The message says how to build it.
 pub fn example(name: &str) -> PathBuf {
     let this = std::env::current_exe().expect("a test knows its own program");
-    let profile = this.ancestors().nth(2).expect("it lies in PROFILE/deps");
+    let profile = this.ancestors().nth(2).expect("it is in PROFILE/deps");
     let program = profile.join("examples").join(name);
     let how = format!(
-        "`cargo build --example {name}` makes it, and so does `cargo test` without `--test`"
+        "`cargo build --example {name}` builds it, and so does `cargo test` without `--test`"
     );
     let Ok(built) = fs::metadata(&program).and_then(|metadata| metadata.modified()) else {
-        panic!("there is no {}; {how}", program.display());
+        panic!("{} is missing; {how}", program.display());
     };
     for source in sources(&program.with_extension("d")) {
         let changed = fs::metadata(&source).and_then(|metadata| metadata.modified());
@@ -51,7 +52,8 @@ impl Running {
     /// Starts `command`, with its stderr in a pipe. A child that shared stderr with this process
     /// and outlived it would keep a reader of the output waiting.
     ///
-    /// # Panics If it does not start.
+    /// # Panics
+    /// If it does not start.
     pub fn start(command: &mut Command) -> Self {
         let command = command.stderr(Stdio::piped());
         Self(command.spawn().expect("the program starts"))
@@ -59,7 +61,8 @@ impl Running {
 
     /// Sends `signal` (`INT`, `TERM`).
     ///
-    /// # Panics If there is no `kill`, or it fails.
+    /// # Panics
+    /// If there is no `kill`, or it fails.
     pub fn send(&self, signal: &str) {
         let sent = Command::new("kill")
             .args(["-s", signal, &self.0.id().to_string()])
@@ -69,7 +72,8 @@ impl Running {
 
     /// Waits for the end. Returns the exit code, or minus the signal that killed the child.
     ///
-    /// # Panics If there is neither.
+    /// # Panics
+    /// If there is neither.
     pub fn end(&mut self) -> i32 {
         let status = self.0.wait().expect("a child can be waited for");
         #[cfg(unix)]
@@ -84,7 +88,8 @@ impl Running {
 
     /// Returns all output to stderr.
     ///
-    /// # Panics If it is not UTF-8, or was read before.
+    /// # Panics
+    /// If it is not UTF-8, or was read before.
     pub fn stderr(&mut self) -> String {
         let stderr = self.0.stderr.take().expect("it is read once");
         io::read_to_string(stderr).expect("UTF-8")

@@ -14,10 +14,12 @@ const RETURNED: i32 = 77;
 /// Runs `body` in a fork of this process and waits for it. Must be called within
 /// [`in_child`](crate::in_child), because the threads of other tests would leave their locks held.
 ///
-/// # Errors How the child ended, if not by returning from `body`: by a panic or by a signal. The
-/// signal is `SIGALRM` if it hung.
+/// # Errors
+/// How the child ended, if not by returning from `body`: by a panic or by a signal. The signal is
+/// `SIGALRM` if it hung.
 ///
-/// # Panics If the process cannot fork.
+/// # Panics
+/// If the process cannot fork.
 pub fn in_fork(body: impl FnOnce()) -> Result<(), String> {
     // SAFETY: the child runs `body`, which uses nothing of other threads except the objects under
     // test, and leaves by `_exit`.
@@ -36,7 +38,7 @@ pub fn in_fork(body: impl FnOnce()) -> Result<(), String> {
     let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
     assert_eq!(waited, child, "the child can be waited for");
     if libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGALRM {
-        Err(format!("has not returned after {LIMIT} seconds"))
+        Err(format!("did not return within {LIMIT} seconds"))
     } else if libc::WIFSIGNALED(status) {
         Err(format!("was ended by signal {}", libc::WTERMSIG(status)))
     } else if libc::WEXITSTATUS(status) == RETURNED {
@@ -48,7 +50,8 @@ pub fn in_fork(body: impl FnOnce()) -> Result<(), String> {
 
 /// Returns the result of a future that is ready at its first poll.
 ///
-/// # Panics If it is pending.
+/// # Panics
+/// If it is pending.
 pub fn ready<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(answer) => answer,
@@ -68,11 +71,12 @@ pub struct ForkCase<F> {
 
 /// Makes each case's call in its own fork, with a copy of the state made before the fork.
 ///
-/// # Panics If any call hung, panicked, or returned a wrong result. The message names all of them.
+/// # Panics
+/// If any call hung, panicked, or returned a wrong result. The message names all of them.
 pub fn check_in_forks<F>(made: &mut F, cases: &[ForkCase<F>]) {
     let mut wrong = Vec::new();
     for ForkCase { calls, answers } in cases {
-        if let Err(end) = in_fork(|| assert!(answers(made), "{calls:?} answers something else")) {
+        if let Err(end) = in_fork(|| assert!(answers(made), "{calls:?} returned a wrong result")) {
             wrong.push(format!("{}: {end}", calls.join(", ")));
         }
     }

@@ -11,11 +11,12 @@ use std::sync::{Mutex, PoisonError};
 /// test` sets it.
 const FILE: &str = "TESTKIT_LEFT_OUT";
 
-/// Reports that a test passes without having run: what was left out, and what is missing. Each pair
+/// Reports that a test passes without having run: the part that was left out, and the reason. Each pair
 /// is reported once per process, on stderr or in the file that the environment variable
 /// `TESTKIT_LEFT_OUT` names.
 ///
-/// # Panics If the line cannot be written.
+/// # Panics
+/// If the line cannot be written.
 pub fn left_out(what: &str, why: &str) {
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let line = format!("{what} ({why})");

@@ -13,8 +13,9 @@ use crate::Rng;
 /// says. `ANTHILL_SEED` sets the seed. A program is `HEAD` bytes of settings and `STEP` bytes per
 /// step, so that a fuzzer can generate it too.
 ///
-/// # Panics If `walk` panics for a program. The message contains the panic message and the shortest
-/// such program that was found.
+/// # Panics
+/// If `walk` panics for a program. The message contains the panic message and the shortest such
+/// program that was found.
 pub fn walk_programs<const HEAD: usize, const STEP: usize, S: Copy + Debug, O: Debug>(
     cases: u32,
     longest: usize,

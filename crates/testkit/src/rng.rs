@@ -18,7 +18,8 @@ impl Rng {
     /// Takes the seed from `ANTHILL_SEED`, or a random one, and prints it, so that the output of a
     /// failed test tells how to repeat it.
     ///
-    /// # Panics If the variable is not a number.
+    /// # Panics
+    /// If the variable is not a number.
     pub fn from_env() -> Self {
         let seed = match std::env::var(SEED) {
             Ok(text) => text.parse().expect("ANTHILL_SEED is a decimal number"),
@@ -39,7 +40,8 @@ impl Rng {
 
     /// Returns a nearly uniform number of `0..limit`, for limits far below 2^64.
     ///
-    /// # Panics If `limit` is 0.
+    /// # Panics
+    /// If `limit` is 0.
     pub fn below(&mut self, limit: usize) -> usize {
         assert!(limit > 0, "there is no number below 0");
         let limit = u64::try_from(limit).expect("a usize fits into 64 bits");
@@ -48,7 +50,8 @@ impl Rng {
 
     /// Returns `true` with a probability of 1 to `one_in`.
     ///
-    /// # Panics If `one_in` is 0.
+    /// # Panics
+    /// If `one_in` is 0.
     pub fn chance(&mut self, one_in: usize) -> bool {
         self.below(one_in) == 0
     }

@@ -78,7 +78,8 @@ pub fn waker_whose_clone_panics() -> Waker {
 /// Its wake does nothing.
 pub fn waker_cloned_by(clone: impl Fn() -> Waker + Send + Sync + 'static) -> Waker {
     type Cloned = Box<dyn Fn() -> Waker + Send + Sync>;
-    /// # Safety `data` belongs to the waker below, which is consumed.
+    /// # Safety
+    /// `data` belongs to the waker below, which is consumed.
     unsafe fn free(data: *const ()) {
         // SAFETY: the pointer comes from `Box::into_raw` below, and a waker is dropped once.
         drop(unsafe { Box::from_raw(data.cast::<Cloned>().cast_mut()) });

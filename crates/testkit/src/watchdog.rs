@@ -34,7 +34,8 @@ impl Watchdog {
     /// Starts a thread that aborts the process after `limit` and prints the name of the test. The
     /// environment variable `TESTKIT_SLOWDOWN` multiplies the limit.
     ///
-    /// # Panics If no thread can be started.
+    /// # Panics
+    /// If no thread can be started.
     pub fn start(name: &str, limit: Duration) -> Self {
         let slowdown = env::var(SLOWDOWN).ok().and_then(|it| it.parse().ok());
         let limit = limit.saturating_mul(slowdown.unwrap_or(1));

@@ -8,12 +8,11 @@ use crate::reuse::Oldest;
 
 /// A ring: the worker that has been idle longest is reused first, in slots that are allocated once.
 ///
-/// For pools that must not allocate while they run, or that must give every worker its turn. A ring
-/// may have one slot or none; a ring without slots rejects every push.
+/// For pools that must not allocate while they run, or that must use all workers in turn. A ring may
+/// have one slot or none; a ring without slots rejects every push.
 ///
-/// Not for: pools that should shrink under light traffic. Reuse in turn keeps every worker young:
-/// with `n` idle workers and one task per second, no worker is ever idle for more than about `n`
-/// seconds.
+/// Not for pools that should shrink under a light load: with `n` idle workers and one task per
+/// second, no worker is ever idle for more than about `n` seconds.
 ///
 /// ```
 /// use worker_queue::{Full, LoopQueue};
@@ -36,11 +35,11 @@ impl<E, S> LoopQueue<E, S> {
         Self::bounded(slots, Oldest)
     }
 
-    /// Gives the ring exactly `slots` slots, and returns the oldest entries that no longer fit, in
+    /// Resizes the ring to exactly `slots` slots, and returns the oldest entries that no longer fit, in
     /// order of age.
     ///
-    /// The remaining entries keep their order and stamps. O(n); the old slots and the new ones
-    /// exist at the same time for a moment.
+    /// The remaining entries keep their order and stamps. O(n); during the call both the old
+    /// and the new slots are allocated.
     ///
     /// # Errors
     /// If the new slots cannot be allocated. The ring is unchanged.

@@ -5,10 +5,11 @@ use crate::reuse::Newest;
 
 /// A stack: the worker that has been idle for the shortest time is reused first. Never full.
 ///
-/// The usual choice. As few workers as the traffic needs stay hot in their caches. The others sink
-/// to the bottom, expire, and can be ended.
+/// The usual choice. Only as many workers as the load needs are reused, with hot caches. The others
+/// expire and can be ended.
 ///
-/// Not for: giving every worker its turn. Workers at the bottom of a stack may never be reused.
+/// Not for pools that must use all workers in turn: workers at the bottom of a stack may never be
+/// reused.
 ///
 /// The stack keeps memory for the largest number of workers that were idle at once, until it is
 /// dropped.

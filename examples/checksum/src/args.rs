@@ -5,31 +5,31 @@ use lexopt::Arg::{Long, Short, Value};
 use std::ffi::{OsStr, OsString};
 use std::thread;
 
-/// What was asked for.
+/// The parsed command line.
 pub(crate) enum Command {
-    /// Hash these.
+    /// Hash these files.
     Sum(Options),
-    /// Print this text and do nothing else.
+    /// Print this text and exit.
     Say(String),
 }
 
-/// How to hash what.
+/// The files to hash, and the output.
 pub(crate) struct Options {
-    /// Files read at a time, 1 to [`MAX_JOBS`].
+    /// Files read concurrently, 1 to [`MAX_JOBS`].
     pub(crate) jobs: usize,
     /// In the order of the command line; never empty.
     pub(crate) paths: Vec<OsString>,
-    /// Print the hash of all lines, not the lines, and a summary.
+    /// Print the hash of all lines instead of the lines, and a summary.
     pub(crate) total: bool,
 }
 
-/// More would find no file in the window, and sit idle.
+/// More threads would idle, because the window has no more files.
 pub(crate) const MAX_JOBS: usize = 1024;
 
-/// Reads the arguments of this process.
+/// Parses the arguments of this process.
 ///
 /// # Errors
-/// What is wrong with them, as one line without a full stop.
+/// The problem, as one line without a full stop.
 pub(crate) fn parse() -> Result<Command, String> {
     let mut jobs = None;
     let mut total = false;
@@ -84,13 +84,13 @@ PATH is a file, a directory to be walked (default: the current one), or - for
 standard input. A file named - is ./-
 
   -j, --jobs N   read N files at a time, 1 to {MAX_JOBS} (default: {}, the cores)
-  -t, --total    print one SHA-256, that of all lines, and on stderr what it took
+  -t, --total    print only the SHA-256 of all lines, and statistics on stderr
   -h, --help     print this and exit
   -V, --version  print the version and exit
-  --             everything behind it is a PATH
+  --             treat all further arguments as PATH
 
-The lines come in the order of the walk: depth first, each directory's entries
-in the byte order of their names, hidden ones included. In a walk, a link to a
+Lines are printed in the order of the walk: depth first, the entries of each
+directory in the byte order of their names, including hidden ones. In a walk, a link to a
 file is read, a link to a directory is not followed, and fifos, sockets and
 devices are skipped. sha256sum -c reads the output.
 

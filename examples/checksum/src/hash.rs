@@ -1,8 +1,8 @@
-//! The SHA-256 of a stream, read in pieces of one size.
+//! The SHA-256 of a stream, read in pieces of equal size.
 //!
 //! # Invariants
-//! 1. A thread that hashes owns one buffer of [`CHUNK`] bytes, made once and used for every
-//!    file it reads; the size of a file costs no memory.
+//! 1. Each hashing thread has one buffer of [`CHUNK`] bytes for all of its files, so the memory does
+//!    not depend on their sizes.
 
 use crate::progress::Progress;
 use crate::report::Content;
@@ -12,17 +12,17 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
-/// Bytes asked for at a time: few system calls, and still within a core's second cache.
+/// Bytes per read: few system calls, and small enough for a core's second-level cache.
 const CHUNK: usize = 128 * 1024;
 
 thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Hashes the file at `path`. Blocks as reading it does; a fifo waits for its writer.
+/// Hashes the file at `path`. Blocks while it reads; a fifo waits for its writer.
 ///
 /// # Errors
-/// If it cannot be opened or read to its end.
+/// If the file cannot be opened or read to its end.
 pub(crate) fn file(path: &Path, progress: &Progress) -> io::Result<Content> {
     stream(File::open(path)?, progress)
 }

@@ -1,4 +1,4 @@
-//! The two kinds of text that come out: a line of `sha256sum`, and a message.
+//! The two kinds of output: a line in the format of `sha256sum`, and a message.
 
 use crate::quote::quoted;
 use crate::report::Digest;
@@ -7,8 +7,8 @@ use std::path::Path;
 
 /// Appends `HEX  NAME\n`, the line that `sha256sum -c` reads.
 ///
-/// A name with a backslash, newline or carriage return is escaped and its line starts with
-/// a backslash, as `sha256sum` does it since coreutils 9. Every other byte goes out as it is.
+/// A name with a backslash, newline or carriage return is escaped, and its line starts with a
+/// backslash, as in `sha256sum` since coreutils 9. Every other byte is written unchanged.
 pub(crate) fn push_line(text: &mut Vec<u8>, name: &Path, digest: &Digest) {
     let name = name.as_os_str().as_encoded_bytes();
     if name.iter().any(|&byte| escape(byte).is_some()) {
@@ -28,13 +28,13 @@ pub(crate) fn push_line(text: &mut Vec<u8>, name: &Path, digest: &Digest) {
     text.push(b'\n');
 }
 
-/// `checksum: NAME: WHAT\n`, in the words of the system.
+/// Returns `checksum: NAME: WHAT\n` with the system's error text.
 pub(crate) fn message(name: &Path, error: &io::Error) -> String {
     let name = quoted(name.as_os_str().as_encoded_bytes());
     format!("checksum: {name}: {}\n", plain(error))
 }
 
-/// The text of `error` without the number that std puts behind it.
+/// The text of `error` without the number that std appends.
 pub(crate) fn plain(error: &io::Error) -> String {
     let mut text = error.to_string();
     if let Some(number) = error.raw_os_error()

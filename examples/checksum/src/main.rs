@@ -1,21 +1,21 @@
 //! `checksum [PATH..]`: the SHA-256 of every file, in the format of `sha256sum`.
 //!
-//! What a mapping is for: any number of files, a few threads, results in order, flat memory.
+//! Shows a mapping: any number of files, a few threads, results in order, constant memory.
 //!
 //! ```text
 //! walk ── files ──> pool ── reports ──> printer
 //! ```
 //!
-//! The main thread asks the mapping for one report after the other and prints it. The mapping walks
-//! on as it is asked, has the pool read the files that were found, and gives what became of them in
-//! the order of the walk.
+//! The main thread fetches one report after the other from the mapping and prints it. The mapping
+//! advances the walk on demand, has the pool read the files, and returns the reports in the order of
+//! the walk.
 //!
-//! Not a replacement for `sha256sum`: it has no `-c`, and no other formats.
+//! Not a replacement for `sha256sum`: it has neither `-c` nor other formats.
 //!
 //! # Invariants
-//! 1. At most [`WINDOW`] files are found and not yet printed, `jobs` of them being read.
-//! 2. Each file found gives one line or one message on stderr, unless the work is stopped before. The
-//!    lines go to stdout, or with `--total` into one SHA-256.
+//! 1. At most [`WINDOW`] files are found and not yet printed, and `jobs` of them are being read.
+//! 2. Each file yields one line, or one message on stderr, unless the program is stopped before. The
+//!    lines are printed to stdout, or hashed into one SHA-256 with `--total`.
 
 mod args;
 mod hash;
@@ -44,8 +44,8 @@ use std::time::Instant;
 use summary::Summary;
 use walk::{Found, Source, walk};
 
-/// Files that are found and not yet printed. So many small ones are read behind a huge one before
-/// the workers have to wait for its line.
+/// Files found and not yet printed. This many small files can be read behind a huge one before the
+/// workers have to wait for its line.
 const WINDOW: usize = 1024;
 const _: () = assert!(args::MAX_JOBS <= WINDOW);
 
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Does the whole work. `Ok(false)` says that a file could not be read.
+/// Hashes all files. `Ok(false)` means that a file could not be read.
 fn sum(options: Options) -> Result<bool, Box<dyn Error>> {
     let begin = Instant::now();
     let pool = Pool::builder()
@@ -103,10 +103,10 @@ fn sum(options: Options) -> Result<bool, Box<dyn Error>> {
         taken += 1;
         let written = match report {
             Ok(report) => printer.print(report),
-            // It panicked, or no thread could be started.
+            // The task panicked, or no thread could be started.
             Err(error) => printer.fail(&format!("checksum: {error}\n")),
         };
-        // A reader at the other end has the lines before the next wait.
+        // Before each wait, the lines are flushed to the reader of the output.
         let flushed = written.and_then(|()| match reports.ready() {
             0 => printer.flush(),
             _ => Ok(()),
@@ -118,7 +118,7 @@ fn sum(options: Options) -> Result<bool, Box<dyn Error>> {
     }
     progress.clear();
     if let Some(signal) = stopped_by.get() {
-        // A worker may sit in a read that never returns, so no worker is waited for.
+        // Does not wait for workers, because a read may never return.
         process::exit(128 + signal);
     }
     pool.release();
@@ -141,7 +141,7 @@ fn sum(options: Options) -> Result<bool, Box<dyn Error>> {
     Ok(!printer.failed())
 }
 
-/// Reads what was found, on a worker.
+/// Reads a file, on a worker.
 fn read(found: Found, progress: &Progress) -> Report {
     let result = match found.source {
         Source::File => hash::file(&found.name, progress),
@@ -155,7 +155,7 @@ fn read(found: Found, progress: &Progress) -> Report {
     Report { name, result }
 }
 
-/// Ends the process because stdout took no more.
+/// Ends the process because stdout cannot be written.
 fn end_unwritten(error: &io::Error) -> ! {
     if error.kind() == ErrorKind::BrokenPipe {
         signals::end_by_sigpipe();

@@ -1,4 +1,4 @@
-//! Lines to stdout, or their SHA-256, and messages to stderr, in the order of the reports.
+//! Prints reports in order: lines, or their SHA-256, to stdout, and messages to stderr.
 
 use crate::line::{message, push_line};
 use crate::progress::Progress;
@@ -7,12 +7,12 @@ use sha2::{Digest as _, Sha256};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Writes reports, counts, and remembers whether one of them was a failure.
+/// Writes and counts reports, and remembers whether one was a failure.
 pub(crate) struct Printer {
     progress: Progress,
-    /// Lines for stdout, or for `total`.
+    /// Lines for stdout or for `total`.
     lines: Vec<u8>,
-    /// The hash of all lines, if it is written in their place.
+    /// The hash of all lines, if it is printed instead of them.
     total: Option<Sha256>,
     files: u64,
     bytes: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Printer {
 }
 
 impl Printer {
-    /// Nothing is printed yet.
+    /// Creates a printer without output.
     pub(crate) fn new(progress: Progress, total: bool) -> Self {
         Self {
             progress,
@@ -32,25 +32,25 @@ impl Printer {
         }
     }
 
-    /// True if a message was written.
+    /// Whether a message was written.
     pub(crate) fn failed(&self) -> bool {
         self.failed
     }
 
-    /// Files of all reports.
+    /// Returns the number of files of all reports.
     pub(crate) fn files(&self) -> u64 {
         self.files
     }
 
-    /// Bytes that were read for the lines.
+    /// Returns the number of bytes read.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Takes the line of a report, to be written by a [`flush`](Self::flush), or writes its message.
+    /// Buffers the line of a report until a [`flush`](Self::flush), or writes its message.
     ///
     /// # Errors
-    /// If stdout does not take the lines before it. What stderr does not take is lost.
+    /// If the lines before a message cannot be written to stdout. Errors of stderr are ignored.
     pub(crate) fn print(&mut self, Report { name, result }: Report) -> io::Result<()> {
         self.files += 1;
         match result {
@@ -66,19 +66,19 @@ impl Printer {
     /// Writes a message.
     ///
     /// # Errors
-    /// As those of [`print`](Self::print).
+    /// As [`print`](Self::print).
     pub(crate) fn fail(&mut self, message: &str) -> io::Result<()> {
-        // The lines before it go first, so that one screen shows one order.
+        // Flushes earlier lines first, so that a terminal shows them in order.
         self.flush()?;
         self.progress.beside_stderr(|| complain(message));
         self.failed = true;
         Ok(())
     }
 
-    /// Writes the lines, for a reader at the other end.
+    /// Writes the buffered lines.
     ///
     /// # Errors
-    /// If stdout does not take them.
+    /// If stdout cannot be written.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         match &mut self.total {
             Some(total) => total.update(&self.lines),
@@ -90,10 +90,10 @@ impl Printer {
         Ok(())
     }
 
-    /// Writes the total, if it was asked for: the line that `sha256sum` would print for all lines.
+    /// Writes the total, if it was requested: the line that `sha256sum` would print for all lines.
     ///
     /// # Errors
-    /// If stdout does not take it.
+    /// If stdout cannot be written.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         self.flush()?;
         let Some(total) = self.total.take() else {
@@ -111,7 +111,7 @@ fn write(bytes: &[u8]) -> io::Result<()> {
     stdout.flush()
 }
 
-/// Writes a message to stderr. A failure of that cannot be reported anywhere.
+/// Writes a message to stderr. An error cannot be reported anywhere.
 pub(crate) fn complain(message: &str) {
     io::stderr().write_all(message.as_bytes()).ok();
 }

@@ -1,20 +1,20 @@
-//! A line on stderr that says how far the work is, if stderr is a terminal; else nothing.
+//! A progress line on stderr, if stderr is a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-/// A handle to the bar; clones show the same one.
+/// A handle of the bar. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
-    /// Stdout is a terminal, too. Two different ones are taken for the same: that costs a
-    /// redraw, the other way round would cost a line.
+    /// Whether stdout is a terminal, too. Two different terminals are treated as one: a superfluous
+    /// redraw is harmless, a lost line is not.
     stdout_is_terminal: bool,
 }
 
 impl Progress {
-    /// Draws from now on, if stderr is a terminal.
+    /// Creates a bar, which draws if stderr is a terminal.
     pub(crate) fn new() -> Self {
         Self {
             bar: io::stderr().is_terminal().then(start),
@@ -22,21 +22,21 @@ impl Progress {
         }
     }
 
-    /// Counts bytes that were read.
+    /// Adds the number of bytes read.
     pub(crate) fn read(&self, bytes: usize) {
         if let Some(bar) = &self.bar {
             bar.inc(bytes as u64);
         }
     }
 
-    /// Shows that so many files are done.
+    /// Shows the number of finished files.
     pub(crate) fn done(&self, files: u64) {
         if let Some(bar) = &self.bar {
             bar.set_message(files.to_string());
         }
     }
 
-    /// Writes to stdout; the bar is out of the way meanwhile if both are on one screen.
+    /// Writes to stdout. If it is a terminal, the bar is hidden meanwhile.
     pub(crate) fn beside_stdout<R>(&self, write: impl FnOnce() -> R) -> R {
         if self.stdout_is_terminal {
             self.beside_stderr(write)
@@ -45,7 +45,7 @@ impl Progress {
         }
     }
 
-    /// Writes to stderr; the bar is out of the way meanwhile.
+    /// Writes to stderr. The bar is hidden meanwhile.
     pub(crate) fn beside_stderr<R>(&self, write: impl FnOnce() -> R) -> R {
         match &self.bar {
             Some(bar) => bar.suspend(write),
@@ -53,7 +53,7 @@ impl Progress {
         }
     }
 
-    /// Takes the bar away for good.
+    /// Removes the bar for good.
     pub(crate) fn clear(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -61,7 +61,7 @@ impl Progress {
     }
 }
 
-/// The whole is unknown while the walk goes on, so this is a spinner and not a fraction.
+/// A spinner instead of a fraction, because the total is unknown during the walk.
 fn start() -> ProgressBar {
     let style =
         ProgressStyle::with_template("{spinner} files: {msg}, read: {bytes} ({bytes_per_sec})")

@@ -1,14 +1,14 @@
-//! Names in messages, quoted as a shell would read them back.
+//! Quotes names in messages for a shell.
 //!
-//! A file's name is untrusted text: written raw, it could move the cursor or pretend
-//! to be a second message. Plain names stay as they are; control characters and bytes that
-//! are not UTF-8 become `$'\n'` and `$'\377'`. GNU tools show names in this form, too.
+//! A file name is untrusted text: written raw, it could move the cursor or fake a second message.
+//! Plain names are not changed. Control characters and bytes that are not UTF-8 become `$'\n'` and
+//! `$'\377'`, as in GNU tools.
 //!
-//! For messages only. The lines on stdout have an escape of their own, see `line`.
+//! Only for messages. The lines on stdout have another escape, see `line`.
 
 use std::fmt::Write as _;
 
-/// `name` as one word of the shell.
+/// Returns `name` as one word of the shell.
 pub(crate) fn quoted(name: &[u8]) -> String {
     if let Ok(name) = str::from_utf8(name)
         && !name.contains(char::is_control)
@@ -38,7 +38,7 @@ fn is_plain(name: &str) -> bool {
         && !name.starts_with(SPECIAL_AT_THE_START)
 }
 
-/// A word made of `'..'` and `$'..'` in turn.
+/// A word of alternating `'..'` and `$'..'` parts.
 struct Word {
     text: String,
     in_escapes: bool,

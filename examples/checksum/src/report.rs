@@ -1,4 +1,4 @@
-//! What became of one file.
+//! The result for one file.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,13 +6,13 @@ use std::path::PathBuf;
 /// A SHA-256.
 pub(crate) type Digest = [u8; 32];
 
-/// What was read of a file.
+/// The hash and size of a file.
 pub(crate) struct Content {
     pub(crate) digest: Digest,
     pub(crate) bytes: u64,
 }
 
-/// A name and its content, or why there is none.
+/// A name with its content or error.
 pub(crate) struct Report {
     pub(crate) name: PathBuf,
     pub(crate) result: io::Result<Content>,

@@ -1,7 +1,7 @@
-//! What SIGINT, SIGTERM and SIGPIPE do.
+//! Handling of SIGINT, SIGTERM and SIGPIPE.
 
-/// Calls `stop` with the number of the first SIGINT or SIGTERM; the second ends the process
-/// where it stands, with the status a shell would give it.
+/// Calls `stop` with the number of the first SIGINT or SIGTERM. The second one ends the process at
+/// once, with the exit status that a shell would report.
 ///
 /// # Errors
 /// If the system refuses the handlers or the thread that waits for them.
@@ -25,21 +25,22 @@ pub(crate) fn watch(stop: impl FnOnce(i32) + Send + 'static) -> std::io::Result<
     Ok(())
 }
 
-/// Ends the process as a filter ends whose reader has gone: by SIGPIPE, without a word.
+/// Ends the process by SIGPIPE without a message, as filters do when their reader has exited.
 #[cfg(unix)]
 pub(crate) fn end_by_sigpipe() -> ! {
-    // A Rust program starts with SIGPIPE ignored, so the write failed and nothing ended yet.
+    // A Rust program starts with SIGPIPE ignored, so the write failed instead of ending the
+    // process.
     let _ = signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGPIPE);
     std::process::exit(1)
 }
 
-/// Elsewhere Ctrl-C keeps the meaning the system gives it.
+/// On other systems, Ctrl-C keeps its default action.
 #[cfg(not(unix))]
 pub(crate) fn watch(_: impl FnOnce(i32) + Send + 'static) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Elsewhere a reader that has gone is a plain failure.
+/// On other systems, a closed reader is an ordinary error.
 #[cfg(not(unix))]
 pub(crate) fn end_by_sigpipe() -> ! {
     std::process::exit(1)

@@ -1,17 +1,17 @@
-//! What a run took: one line.
+//! The statistics of a run, as one line.
 
 use indicatif::HumanBytes;
 use std::fmt;
 use std::time::Duration;
 
-/// The figures of a run, each with its bound if it has one.
+/// The statistics of a run, each with its bound if there is one.
 pub(crate) struct Summary {
     pub(crate) files: u64,
     pub(crate) bytes: u64,
     pub(crate) time: Duration,
     pub(crate) peak_threads: usize,
     pub(crate) most_threads: usize,
-    /// Files that were found and whose line was not written yet.
+    /// The peak of files that were found and whose line was not written yet.
     pub(crate) peak_waiting: usize,
     pub(crate) most_waiting: usize,
 }

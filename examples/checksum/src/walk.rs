@@ -1,12 +1,11 @@
-//! From the arguments to the files that are to be read, in the order of the output.
+//! Finds the files to read, in the order of the output.
 //!
-//! A directory is walked depth first, its entries in the byte order of their names. Sorting
-//! holds the names of the directories from the root to the present one in memory, and
-//! nothing of the rest of the tree.
+//! A directory is walked depth first, its entries in the byte order of their names. The walk holds
+//! only the names of the directories from the root to the current one in memory.
 //!
-//! Within a walk, a link to a regular file is read as that file, a link to a directory is
-//! not followed, and what is neither (fifo, socket, device) is skipped. An argument itself
-//! is always taken at its word: a link is followed, a fifo is read.
+//! Within a walk, a link to a regular file is read, a link to a directory is not followed, and
+//! other files (fifos, sockets, devices) are skipped. An argument is always read: a link is
+//! followed, and a fifo is read.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,31 +15,31 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use walkdir::{DirEntry, WalkDir};
 
-/// Something that gets a line of output or a message.
+/// A file, or an error of the walk, which becomes a message.
 pub(crate) struct Found {
     pub(crate) name: PathBuf,
     pub(crate) source: Source,
 }
 
-/// Where the bytes of a [`Found`] come from.
+/// The source of the bytes of a [`Found`].
 pub(crate) enum Source {
-    /// The file of that name. That it can be opened is not promised.
+    /// The file of that name, which may not be readable.
     File,
-    /// Standard input, when its turn has come.
+    /// Standard input, when it is this reader's turn.
     Stdin(Turn),
-    /// Nowhere: the walk itself failed here.
+    /// None: the walk failed here.
     Nowhere(io::Error),
 }
 
-/// The right to read standard input, which several arguments may name: two readers at a time would
-/// share the bytes. Dropped, it passes to the next.
+/// The right to read standard input, which several arguments may name. Two concurrent readers would
+/// each get a part of the bytes. A drop passes the right to the next reader.
 pub(crate) struct Turn {
     before: Option<Receiver<()>>,
     _after: Sender<()>,
 }
 
 impl Turn {
-    /// Waits for the reader before. It has started, so it does not wait for this thread.
+    /// Waits for the previous reader, which is already running and does not need this thread.
     pub(crate) fn wait(&self) {
         if let Some(before) = &self.before {
             before.recv().expect_err("it is dropped, and nothing sent");
@@ -48,7 +47,7 @@ impl Turn {
     }
 }
 
-/// Everything that `paths` name, lazily.
+/// Walks all `paths` lazily.
 pub(crate) fn walk(paths: Vec<OsString>) -> impl Iterator<Item = Found> {
     let mut before = None;
     paths.into_iter().flat_map(move |path| {
@@ -83,7 +82,7 @@ fn argument(path: OsString) -> Box<dyn Iterator<Item = Found>> {
 fn is_to_be_read(entry: &DirEntry) -> bool {
     let kind = entry.file_type();
     if kind.is_symlink() {
-        // A broken link is passed on: opening it fails, and that gives it its message.
+        // A broken link is passed on, because its open fails with the right message.
         return fs::metadata(entry.path()).map_or(true, |target| target.is_file());
     }
     kind.is_file()
@@ -93,7 +92,7 @@ fn found(name: PathBuf, source: Source) -> Found {
     Found { name, source }
 }
 
-/// The system's own error: its number gives the text that other tools print.
+/// The system's own error, whose number gives the text that other tools print.
 fn cause(error: walkdir::Error) -> io::Error {
     let text = error.to_string();
     error

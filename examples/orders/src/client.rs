@@ -1,4 +1,4 @@
-//! As much of HTTP as it takes to ask the shop: one request on a connection of its own.
+//! A minimal HTTP client: one request per connection.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ impl Answer {
 }
 
 /// # Errors
-/// If there was no whole answer: then the request may have been carried out.
+/// If there was no complete answer. The request may have been executed.
 pub(crate) fn post(address: &str, path: &str) -> io::Result<Answer> {
     let mut stream = TcpStream::connect(address)?;
     write!(

@@ -1,26 +1,26 @@
-//! `orders [--store ADDRESS] [DIR ADDRESS MILLISECONDS]`: a shop whose orders end unless they are paid in
-//! time.
+//! `orders [--store ADDRESS] [DIR ADDRESS MILLISECONDS]`: a shop whose orders expire unless they are
+//! paid in time.
 //!
-//! What a durable delay queue is for. An order and its time-out are there together, or neither; so are a
-//! change of its state and the e-mail about it. The process may be killed at any moment: started again, it
-//! goes on with what falls due.
+//! Shows a durable delay queue. An order and its timeout are created atomically, and so are a change of
+//! its state and the e-mail about it. The process may be killed at any moment: after a restart, it
+//! continues with the due jobs.
 //!
 //! ```text
-//! POST /orders ──────> order + time-out                 queue `time-outs`
+//! POST /orders ──────> order + timeout                  queue `timeouts`
 //! POST /orders/7/pay ─> paid + e-mail ─────────────────> queue `e-mails` ──> a file
 //!                       expired + e-mail ──────────────>
-//!                           ^── handler of a time-out
+//!                           ^── handler of a timeout
 //! ```
 //!
-//! A job is handed out at least once, so each handler may find its work done: the state of an order
-//! changes from open only, and a file is written again with the same text.
+//! A job is delivered at least once, so each handler may find its work done: only an open order changes
+//! its state, and a file is written again with the same text.
 //!
-//! Orders and jobs are in a file of `SQLite` in the folder, or on the server that `--store` names:
+//! Orders and jobs are in a `SQLite` file in the folder, or on the server that `--store` names:
 //! `postgres://..` or `redis://..`.
 //!
-//! Without a folder it serves itself some orders, pays a third of them, waits for the rest to expire,
-//! and says how late that was. With one it serves until it is killed: the first line that it prints is
-//! its address, each further one an e-mail.
+//! Without a folder, the program creates some orders, pays a third of them, waits for the others to
+//! expire, and prints how late that was. With a folder, it serves until it is killed: it prints its
+//! address, and then a line per e-mail.
 
 mod books;
 mod client;
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// A folder, where to listen, and how long there is to pay.
+/// The folder, the address, and the time to pay.
 type Served<'a> = (&'a Path, &'a str, Duration);
 
 fn run(store: Option<&str>, served: Option<Served<'_>>) -> Result<(), Failure> {
@@ -88,7 +88,7 @@ fn run(store: Option<&str>, served: Option<Served<'_>>) -> Result<(), Failure> {
         Some(store) if store.starts_with("redis") => {
             run_on(books::Redis::open(store)?, folder, served)
         }
-        Some(_) => Err("no such store".into()),
+        Some(_) => Err("unknown store".into()),
     }
 }
 
@@ -99,7 +99,7 @@ fn run_on(books: impl Books, folder: &Path, served: Option<Served<'_>>) -> Resul
     }
 }
 
-/// Until it is killed.
+/// Serves until the process is killed.
 fn serve(shop: &Shop<impl Books>, address: &str) -> Result<(), Failure> {
     let server = Server::bind(address)?;
     println!("{}", server.address());
@@ -108,7 +108,7 @@ fn serve(shop: &Shop<impl Books>, address: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Orders of its own, until each is paid or expired.
+/// Creates orders, and waits until each is paid or expired.
 fn demo(shop: Shop<impl Books>) -> Result<(), Failure> {
     let server = Server::bind("127.0.0.1:0")?;
     let address = server.address();
@@ -136,7 +136,7 @@ fn demo(shop: Shop<impl Books>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A folder that goes with the run.
+/// A folder that is removed at the end of the run.
 struct Scratch(PathBuf);
 
 impl Scratch {

@@ -1,4 +1,4 @@
-//! The shop's interface: three requests.
+//! The shop's HTTP interface: three requests.
 
 use std::error::Error;
 use std::thread;
@@ -18,12 +18,12 @@ impl Server {
         Ok(Self(server.map_err(|error| error.to_string())?))
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     pub(crate) fn address(&self) -> String {
         self.0.server_addr().to_string()
     }
 
-    /// Does not return.
+    /// Serves requests. Does not return.
     pub(crate) fn serve(&self, shop: &Shop<impl Books>) {
         thread::scope(|scope| {
             for _ in 0..THREADS {
@@ -42,7 +42,7 @@ fn answer(shop: &Shop<impl Books>, request: Request) {
         Ok(answer) => answer,
         Err(error) => (500, error.to_string()),
     };
-    // A client that is gone does not wait for its answer.
+    // The client may have disconnected.
     request
         .respond(Response::from_string(text).with_status_code(status))
         .ok();
@@ -60,13 +60,13 @@ fn route(
             if shop.pay(order.parse()?)? {
                 (200, "paid".to_owned())
             } else {
-                (409, "it is too late".to_owned())
+                (409, "too late".to_owned())
             }
         }
         (Method::Get, ["orders", order]) => match shop.state(order.parse()?)? {
             Some(state) => (200, state),
-            None => (404, "there is no such order".to_owned()),
+            None => (404, "unknown order".to_owned()),
         },
-        _ => (404, "there is no such page".to_owned()),
+        _ => (404, "unknown page".to_owned()),
     })
 }

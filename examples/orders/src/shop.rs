@@ -1,4 +1,4 @@
-//! Orders, their time-outs and their e-mails: on a store, and in a folder.
+//! Orders with their timeouts and e-mails, on a store and in a folder.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -20,18 +20,18 @@ pub(crate) struct Shop<B> {
     time_to_pay: Duration,
 }
 
-/// Handlers of both queues. They end when it is dropped.
+/// Handlers of both queues. They end when this is dropped.
 pub(crate) struct Workers<B: Books> {
-    _time_outs: Worker<String, B::Store>,
+    _timeouts: Worker<String, B::Store>,
     _mails: Worker<String, B::Store>,
 }
 
-/// An e-mail that was written.
+/// A written e-mail.
 #[derive(Clone)]
 pub(crate) struct Mail {
     order: String,
     state: String,
-    /// How late the order expired, if it did.
+    /// The lateness of the expiry, if the order expired.
     pub(crate) late: Option<Duration>,
 }
 
@@ -58,13 +58,13 @@ impl<B: Books> Shop<B> {
         self.books.order(self.time_to_pay)
     }
 
-    /// Whether it was in time.
+    /// Returns whether the payment was in time.
     pub(crate) fn pay(&self, order: i64) -> Result<bool, Failure> {
         let was_open = self.books.settle(order, &Change::Paid)?;
         if was_open {
-            // It would find the order paid. So nothing depends on this cancel: it spares the work.
-            let time_outs = &self.books.queues().time_outs;
-            let _cancelled = time_outs.cancel(order.to_string().as_str())?;
+            // Not required: the handler would find the order paid. The cancel only saves its work.
+            let timeouts = &self.books.queues().timeouts;
+            let _cancelled = timeouts.cancel(order.to_string().as_str())?;
         }
         Ok(was_open)
     }
@@ -73,14 +73,14 @@ impl<B: Books> Shop<B> {
         self.books.state(order)
     }
 
-    /// Starts the handlers; `written` is called for each e-mail that is in its file.
+    /// Starts the handlers. `written` is called for each e-mail after its file was written.
     pub(crate) fn work(
         &self,
         written: impl Fn(&Mail) + Send + Sync + 'static,
     ) -> Result<Workers<B>, Failure> {
         let queues = self.books.queues();
         let books = Arc::clone(&self.books);
-        let time_outs = Worker::builder(queues.time_outs.clone())
+        let timeouts = Worker::builder(queues.timeouts.clone())
             .concurrency(HANDLERS)
             .start(move |job| expire(&*books, job))?;
         let folder = self.folder.clone();
@@ -93,7 +93,7 @@ impl<B: Books> Shop<B> {
                 Ok::<_, Failure>(())
             })?;
         Ok(Workers {
-            _time_outs: time_outs,
+            _timeouts: timeouts,
             _mails: mails,
         })
     }
@@ -124,10 +124,10 @@ impl Mail {
         })
     }
 
-    /// Under its own name at once, wholly: a process that is killed leaves no half.
+    /// Renames the complete file to its name, so that a killed process leaves no partial file.
     fn write(&self, folder: &Path) -> Result<(), Failure> {
         let file = folder.join(format!("{}.mail", self.order));
-        // Two handlers may be at it, if one has lost its lease.
+        // Two handlers may write it at a time, if one of them has lost its lease.
         let draft = file.with_extension(format!("{:?}.draft", std::thread::current().id()));
         fs::write(&draft, self.to_string())?;
         fs::rename(draft, file)?;

@@ -1,6 +1,6 @@
-//! The example `orders`, killed in mid-run again and again, under load: nothing is lost, nothing is
-//! early, and no order is both paid and expired. On each store; those that are servers are left out, and
-//! said so, where none is named.
+//! The example `orders`, killed repeatedly under load: no order is lost, none expires early, and
+//! none is both paid and expired. Runs on each store. Stores whose server is not configured are
+//! left out with a message.
 #![cfg(all(unix, not(anthill_loom)))]
 #![expect(
     clippy::unwrap_used,
@@ -20,10 +20,10 @@ use std::thread;
 
 /// How often the server is killed.
 const KILLS: usize = 6;
-/// Orders of each life of the server, at least.
+/// The minimum number of orders between two kills.
 const ORDERS: usize = 40;
 const CLIENTS: usize = 3;
-/// Long enough for some to be paid, short enough for some to expire in each life.
+/// Long enough that some orders are paid, short enough that some expire before each kill.
 const TIME_TO_PAY: &str = "150";
 
 struct Server {
@@ -50,15 +50,15 @@ impl Server {
         }
     }
 
-    /// At once, with SIGKILL.
+    /// Kills the server with SIGKILL.
     fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 }
 
-/// What the server has answered: the order, and whether it was paid. An order whose payment had no
-/// answer may be either.
+/// The server's answers: the order, and whether it was paid. If the answer to a payment was lost,
+/// the order may be in either state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     Open,
@@ -67,7 +67,7 @@ enum Known {
     Unknown,
 }
 
-/// Orders, and pays every third, until the server is gone or all are made.
+/// Creates orders and pays every third, until the server is killed or all are created.
 fn buy(address: &str, orders: &Mutex<BTreeMap<String, Known>>) {
     for index in 0..=ORDERS / CLIENTS {
         let Ok(order) = client::post(address, "/orders") else {
@@ -93,25 +93,25 @@ fn buy(address: &str, orders: &Mutex<BTreeMap<String, Known>>) {
     }
 }
 
-/// The e-mail about an order, if it was written.
+/// Returns the e-mail about an order, if it was written.
 fn mail(folder: &Path, order: &str) -> Option<String> {
     fs::read_to_string(folder.join(format!("{order}.mail"))).ok()
 }
 
 #[test]
-fn a_shop_that_is_killed_in_mid_run_loses_no_order_and_ends_none_early() {
+fn a_shop_killed_repeatedly_loses_no_order_and_expires_none_early() {
     killed_in_mid_run("sqlite", None);
 }
 
 #[test]
-fn a_shop_on_postgres_that_is_killed_in_mid_run_loses_no_order_and_ends_none_early() {
+fn a_shop_on_postgres_killed_repeatedly_loses_no_order_and_expires_none_early() {
     if let Some(database) = durable_queue_tests::databases::Postgres::new("orders") {
         killed_in_mid_run("postgres", Some(&database.address));
     }
 }
 
 #[test]
-fn a_shop_on_redis_that_is_killed_in_mid_run_loses_no_order_and_ends_none_early() {
+fn a_shop_on_redis_killed_repeatedly_loses_no_order_and_expires_none_early() {
     if let Some(database) = durable_queue_tests::databases::Redis::new(14) {
         killed_in_mid_run("redis", Some(&database.address));
     }
@@ -121,7 +121,7 @@ fn killed_in_mid_run(name: &str, store: Option<&str>) {
     testkit::watchdog(testkit::LIMIT * 5, || {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let folder = folder.join(format!("orders-{name}-{}", std::process::id()));
-        fs::remove_dir_all(&folder).ok(); // Of a run that was killed.
+        fs::remove_dir_all(&folder).ok(); // Left by a killed run.
         fs::create_dir_all(&folder).unwrap();
 
         let orders = Mutex::new(BTreeMap::new());
@@ -132,8 +132,8 @@ fn killed_in_mid_run(name: &str, store: Option<&str>) {
                 for _ in 0..CLIENTS {
                     scope.spawn(|| buy(&address, &orders));
                 }
-                // In the midst of what the clients ask for and of what falls due: after so many
-                // e-mails, others each time.
+                // Kills the server during requests and expiries: after a number of e-mails that
+                // differs each time.
                 for _ in 0..=life * 5 {
                     server.mails.next().expect("it goes on").unwrap();
                 }
@@ -144,7 +144,7 @@ fn killed_in_mid_run(name: &str, store: Option<&str>) {
         let mut server = Server::start(store, &folder);
         let orders = orders.into_inner().unwrap();
         while orders.keys().any(|order| mail(&folder, order).is_none()) {
-            // The next e-mail may be the last that is missing.
+            // Waits for one of the missing e-mails.
             server.mails.next().expect("it goes on").unwrap();
         }
         server.kill();
@@ -164,7 +164,8 @@ fn killed_in_mid_run(name: &str, store: Option<&str>) {
                 Known::Unknown => {}
             }
             counts[usize::from(is_paid)] += 1;
-            // One that expires says how late: what is not early is zero or more.
+            // The e-mail of an expired order contains the lateness, which is negative if it was
+            // early.
             let micros = words.next().map(|micros| micros.parse::<u64>().unwrap());
             assert_eq!(micros.is_some(), !is_paid, "{mail}");
             late.extend(micros);
@@ -178,7 +179,7 @@ fn killed_in_mid_run(name: &str, store: Option<&str>) {
             most, the latest by {longest} us, kills and starts of the shop included\n",
             orders.len(),
         );
-        // Past the harness, which shows what a test prints only if it fails.
+        // Writes past the harness, which prints the output of a test only if it fails.
         io::stderr().write_all(said.as_bytes()).unwrap();
         fs::remove_dir_all(&folder).unwrap();
     });

@@ -6,17 +6,17 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::thread;
 
-/// What was asked for.
+/// The parsed command line.
 pub(crate) enum Command {
-    /// Make these.
+    /// Make thumbnails.
     Make(Options),
-    /// Show what it does, with pictures of its own.
+    /// Make thumbnails of generated pictures, as a demonstration.
     Demo,
-    /// Print this text and do nothing else.
+    /// Print this text and exit.
     Say(String),
 }
 
-/// What to make of what.
+/// Which thumbnails to make.
 pub(crate) struct Options {
     /// Pictures in memory at a time, 1 to [`MAX_JOBS`].
     pub(crate) jobs: usize,
@@ -30,10 +30,10 @@ pub(crate) const MAX_JOBS: usize = 256;
 const MAX_SIZE: u32 = 4096;
 const DEFAULT_SIZE: u32 = 128;
 
-/// Reads the arguments of this process.
+/// Parses the arguments of this process.
 ///
 /// # Errors
-/// What is wrong with them, as one line without a full stop.
+/// The problem, as one line without a full stop.
 pub(crate) fn parse() -> Result<Command, String> {
     let text = |error: lexopt::Error| error.to_string();
     let (mut jobs, mut size) = (None, None);
@@ -64,7 +64,7 @@ pub(crate) fn parse() -> Result<Command, String> {
         return Ok(Command::Demo);
     }
     let [folder, output] = <[PathBuf; 2]>::try_from(folders)
-        .map_err(|_| "a folder of pictures and one for the thumbnails are needed".to_owned())?;
+        .map_err(|_| "FOLDER and OUTPUT are required".to_owned())?;
     Ok(Command::Make(Options {
         jobs: jobs.unwrap_or_else(default_jobs),
         size: size.unwrap_or(DEFAULT_SIZE),
@@ -90,7 +90,7 @@ where
         })
 }
 
-/// The cores: decoding and scaling is all computing.
+/// The number of cores, because decoding and scaling are CPU-bound.
 pub(crate) fn default_jobs() -> usize {
     thread::available_parallelism().map_or(1, |cores| cores.get().min(MAX_JOBS))
 }
@@ -99,18 +99,18 @@ fn help() -> String {
     format!(
         "\
 Usage: thumbnails [OPTION]... FOLDER OUTPUT
-Make a small picture, under the same name in OUTPUT, of every PNG and JPEG in
-FOLDER and the folders below it. Without arguments: show that with pictures of
-its own.
+Make a thumbnail of every PNG and JPEG below FOLDER, under the same name in
+OUTPUT. Without arguments, make thumbnails of generated pictures.
 
-  -j, --jobs N   work at N pictures at a time, 1 to {MAX_JOBS} (default: {}, the cores)
+  -j, --jobs N   process N pictures at a time, 1 to {MAX_JOBS} (default: {}, the cores)
   -s, --size N   the longer side, in pixels, 1 to {MAX_SIZE} (default: {DEFAULT_SIZE}); smaller
                  pictures keep their size
   -h, --help     print this and exit
 
-After Ctrl-C the pictures that were begun are finished, and no other is begun;
-a second one ends it at once. The exit status is 0 if all were made, 1 if one
-could not be, 2 for wrong arguments, 130 after Ctrl-C, 143 after SIGTERM.
+After Ctrl-C, the started pictures are finished, and no other is started. A
+second Ctrl-C ends the program at once. The exit status is 0 if all thumbnails
+were made, 1 if one could not be made, 2 for wrong arguments, 130 after Ctrl-C,
+143 after SIGTERM.
 ",
         default_jobs()
     )

@@ -1,4 +1,4 @@
-//! Pictures of its own, for a run without arguments.
+//! Generated pictures, for a run without arguments.
 
 use crate::args::{Options, default_jobs};
 use image::{ImageResult, Rgb, RgbImage};
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Draws a few, has their thumbnails made, and removes all of it.
+/// Draws a few pictures, makes their thumbnails, and removes everything.
 pub(crate) fn run(
     make_all: impl FnOnce(&Options) -> Result<ExitCode, Box<dyn Error>>,
 ) -> Result<ExitCode, Box<dyn Error>> {

@@ -1,25 +1,24 @@
 //! `thumbnails FOLDER OUTPUT`: a small picture for every PNG and JPEG below a folder.
 //!
-//! Work that takes time and memory for each piece, through a mapping in a scope, which borrows what all
-//! pictures share: so many are decoded at a time, the results come in the order of the walk, a broken
-//! file is one message and not the end, and Ctrl-C stops between two pictures.
+//! Shows a mapping in a scope, for pieces of work that take time and memory and borrow shared data: a
+//! limited number of pictures is decoded at a time, the results are in the order of the walk, a broken
+//! file causes a message and does not end the program, and Ctrl-C stops between two pictures.
 //!
 //! ```text
 //! walk ── files ──> scope: read, decode, scale, write ── reports ──> lines, messages, progress
 //! ```
 //!
-//! Without arguments it draws a few pictures of its own, and shows what it does with them.
+//! Without arguments, it generates a few pictures and makes their thumbnails.
 //!
 //! # Invariants
-//! 1. At most `jobs` pictures are in memory. What waits for its turn is a name.
-//! 2. Under the name of a picture in OUTPUT there is a whole thumbnail or none: `store.rs`.
-//! 3. After the first signal no picture is begun, and those that were begun end: their reports come as
-//!    always.
+//! 1. At most `jobs` pictures are in memory. Waiting pictures are only names.
+//! 2. A thumbnail in OUTPUT is complete or missing: `store.rs`.
+//! 3. After the first signal no picture is started, and the reports of started pictures are printed.
 
 mod args;
 mod demo;
 mod progress;
-// What the two signals do is the same in both examples.
+// Both examples handle signals in the same way.
 #[path = "../../checksum/src/signals.rs"]
 mod signals;
 mod stop;
@@ -41,8 +40,8 @@ use std::sync::Arc;
 use stop::Stop;
 use walk::{Found, walk};
 
-/// Names that are found and whose reports are not printed yet. So many small pictures are made behind a
-/// huge one before anything has to wait for its line.
+/// Names found whose reports are not printed yet. This many small pictures can be made behind a
+/// huge one before a worker has to wait for its line.
 const WINDOW: usize = 256;
 const _: () = assert!(args::MAX_JOBS <= WINDOW);
 
@@ -68,9 +67,9 @@ fn main() -> ExitCode {
     })
 }
 
-/// What became of one picture.
+/// The result for one picture.
 struct Report {
-    /// Below the folder, and below the output.
+    /// Relative to both folders.
     name: PathBuf,
     outcome: Outcome,
 }
@@ -81,7 +80,7 @@ enum Outcome {
         to: Size,
     },
     Failed(Box<dyn Error + Send + Sync>),
-    /// The work was stopped before its turn came.
+    /// A signal arrived before it was started.
     NotBegun,
 }
 
@@ -95,12 +94,14 @@ impl fmt::Display for Size {
     }
 }
 
-/// Does the whole work. The status says whether all were made, or a signal came.
+/// Makes all thumbnails. The exit code tells whether all were made, or a signal arrived.
 fn make_all(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     fs::create_dir_all(&options.output)?;
     let output = fs::canonicalize(&options.output)?;
     if fs::canonicalize(&options.folder)? == output {
-        return Err("the output is the folder of the pictures, which it would replace".into());
+        return Err(
+            "the output folder is the folder of the pictures, which would be overwritten".into(),
+        );
     }
     let pool = pool_for(options.jobs)?;
     let progress = Progress::new();
@@ -109,7 +110,7 @@ fn make_all(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
         let (stop, progress) = (Arc::clone(&stop), progress.clone());
         move |signal| {
             stop.set(signal);
-            progress.message("thumbnails: stopping; what was begun is finished");
+            progress.message("thumbnails: stopping after the started pictures");
         }
     })?;
 
@@ -118,7 +119,7 @@ fn make_all(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
         let found = walk(&options.folder, &output).take_while(|_| stop.signal().is_none());
         let reports = scope.map(found, |found| report(found, options.size, &output, &stop));
         for report in reports.window(WINDOW) {
-            let Report { name, outcome } = report?; // It panicked.
+            let Report { name, outcome } = report?; // The task panicked.
             let name = name.display();
             match outcome {
                 Outcome::Made { from, to } => {
@@ -136,7 +137,7 @@ fn make_all(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
         }
         Ok::<(), Box<dyn Error>>(())
     });
-    // The scope has waited for what was begun: no file is half written.
+    // The scope has waited for started pictures, so no file is half written.
     pool.release();
     pool.wait_released()?;
     progress.clear();
@@ -155,9 +156,9 @@ fn make_all(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     })
 }
 
-/// A pool in whose scopes so many pictures are made at a time: one on each worker, and one by the scope's
-/// owner, which does not only wait. To have no worker at all the pool is released: then the owner makes
-/// all of them.
+/// A pool whose scopes make this many pictures at a time: one per worker, and one by the scope's
+/// owner, which helps while it waits. Without workers, the pool is released, and the owner makes
+/// all pictures.
 fn pool_for(jobs: usize) -> Result<Pool, BuildError> {
     let workers = jobs - 1;
     let pool = Pool::builder()
@@ -170,10 +171,10 @@ fn pool_for(jobs: usize) -> Result<Pool, BuildError> {
     Ok(pool)
 }
 
-/// Makes one, on a worker or the main thread.
+/// Makes one thumbnail, on a worker or on the main thread.
 fn report(found: Found, size: u32, output: &Path, stop: &Stop) -> Report {
     let outcome = match found.path {
-        // It was found before the signal, and its turn comes after it.
+        // Found before the signal, and started after it.
         Ok(_) if stop.signal().is_some() => Outcome::NotBegun,
         Ok(path) => make(&path, &output.join(&found.name), size).unwrap_or_else(Outcome::Failed),
         Err(error) => Outcome::Failed(error.into()),

@@ -1,32 +1,32 @@
-//! A line on stderr that says how far the work is, if stderr is a terminal; else nothing.
+//! A progress line on stderr, if stderr is a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-/// A handle to the line; clones show the same one.
+/// A handle of the line. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Progress(Option<ProgressBar>);
 
 impl Progress {
-    /// Draws from now on, if stderr is a terminal.
+    /// Creates a line, which is drawn if stderr is a terminal.
     pub(crate) fn new() -> Self {
         Self(io::stderr().is_terminal().then(start))
     }
 
-    /// So many are made.
+    /// Shows the number of finished pictures.
     pub(crate) fn made(&self, pictures: u64) {
         if let Some(bar) = &self.0 {
             bar.set_position(pictures);
         }
     }
 
-    /// Says something on stderr.
+    /// Prints a message on stderr.
     pub(crate) fn message(&self, text: &str) {
         self.beside(|| eprintln!("{text}"));
     }
 
-    /// Writes; the line is out of the way meanwhile.
+    /// Writes while the line is hidden.
     pub(crate) fn beside<R>(&self, write: impl FnOnce() -> R) -> R {
         match &self.0 {
             Some(bar) => bar.suspend(write),
@@ -34,7 +34,7 @@ impl Progress {
         }
     }
 
-    /// Takes the line away for good.
+    /// Removes the line for good.
     pub(crate) fn clear(&self) {
         if let Some(bar) = &self.0 {
             bar.finish_and_clear();
@@ -42,7 +42,7 @@ impl Progress {
     }
 }
 
-/// The whole is unknown while the walk goes on, so this is a spinner and not a fraction.
+/// A spinner instead of a fraction, because the total is unknown during the walk.
 fn start() -> ProgressBar {
     let style = ProgressStyle::with_template("{spinner} {pos} made ({per_sec})")
         .expect("the template is a constant and well formed");

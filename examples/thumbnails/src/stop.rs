@@ -1,4 +1,4 @@
-//! Whether to stop, and what for.
+//! The request to stop, and its signal.
 
 use std::sync::OnceLock;
 
@@ -10,12 +10,12 @@ impl Stop {
         Self(OnceLock::new())
     }
 
-    /// No picture is begun from now on.
+    /// Requests that no further picture is started.
     pub(crate) fn set(&self, signal: i32) {
         self.0.get_or_init(|| u8::try_from(signal).unwrap_or(0));
     }
 
-    /// The number of the signal that came.
+    /// Returns the number of the signal, if one has arrived.
     pub(crate) fn signal(&self) -> Option<u8> {
         self.0.get().copied()
     }

@@ -1,14 +1,15 @@
-//! Files that are whole or not there.
+//! Writes files atomically.
 //!
-//! Written under another name in the same folder, and renamed when complete: a reader never sees half a
-//! file, and neither an error nor a signal leaves one. Only a process that is killed in the middle
-//! leaves its `.part` behind. Not for files that must survive a power cut: nothing is synced.
+//! A file is written under another name in the same folder and renamed when complete, so a reader
+//! never sees a partial file, and neither an error nor a signal leaves one. Only a killed process
+//! leaves its `.part` file. Not for files that must survive a power failure, because nothing is
+//! synced.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Writes a file whole, and the folders above it if they are missing.
+/// Writes a complete file, and creates missing folders.
 pub(crate) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -22,11 +23,11 @@ pub(crate) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     fs::rename(&part.0, path)
 }
 
-/// An incomplete file, which is removed unless it was renamed.
+/// A partial file, which is removed unless it was renamed.
 struct Part(PathBuf);
 
 impl Drop for Part {
     fn drop(&mut self) {
-        fs::remove_file(&self.0).ok(); // Under this name there is mostly nothing any more.
+        fs::remove_file(&self.0).ok(); // Usually there is no such file any more.
     }
 }

@@ -1,20 +1,20 @@
-//! From the bytes of a picture to those of a small one.
+//! Scales a picture.
 
 use crate::Size;
 use image::error::{ImageFormatHint, UnsupportedError};
 use image::{DynamicImage, GenericImageView, ImageDecoder, ImageError, ImageReader, ImageResult};
 use std::io::Cursor;
 
-/// A small picture, encoded, and how large both are.
+/// An encoded thumbnail, and the sizes of both pictures.
 pub(crate) struct Thumbnail {
     pub(crate) file: Vec<u8>,
     pub(crate) from: Size,
     pub(crate) to: Size,
 }
 
-/// Scales a picture to fit into a square of this size; one that does already keeps its size. The format
-/// is that of the content, whatever the file is called. The decoder refuses what would take more than
-/// `image`'s limit of memory, so a small file cannot ask for all of it.
+/// Scales a picture to fit into a square of this size. A smaller picture keeps its size. The format
+/// is that of the content, whatever the file's name is. The decoder rejects pictures that exceed
+/// `image`'s memory limit, so that a small file cannot exhaust the memory.
 pub(crate) fn make(file: &[u8], size: u32) -> ImageResult<Thumbnail> {
     let reader = ImageReader::new(Cursor::new(file)).with_guessed_format()?;
     let format = reader
@@ -23,7 +23,7 @@ pub(crate) fn make(file: &[u8], size: u32) -> ImageResult<Thumbnail> {
     let mut decoder = reader.into_decoder()?;
     let orientation = decoder.orientation()?;
     let mut image = DynamicImage::from_decoder(decoder)?;
-    image.apply_orientation(orientation); // The small one has no such note: it is as it is seen.
+    image.apply_orientation(orientation); // The thumbnail has no orientation tag.
     let from = image.dimensions();
     if from.0.max(from.1) > size {
         image = image.thumbnail(size, size);

@@ -1,7 +1,7 @@
-//! The pictures below a folder, in the byte order of their names, depth first.
+//! Finds the pictures below a folder, depth first, in the byte order of their names.
 //!
-//! A picture is a file whose name ends like one; that it is one shows when it is read. Links to folders
-//! are not followed. The folder of the thumbnails may lie below the other one, and is left out.
+//! Files are selected by their extension; whether they are pictures shows when they are read. Links
+//! to folders are not followed. The output folder may be inside the input folder, and is skipped.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,14 +9,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use walkdir::{DirEntry, WalkDir};
 
-/// A picture, or something that the walk could not enter.
+/// A picture, or a folder that could not be read.
 pub(crate) struct Found {
     /// Relative to the folder.
     pub(crate) name: PathBuf,
     pub(crate) path: io::Result<PathBuf>,
 }
 
-/// Walks on as it is asked, and holds the names of the present folder and those above it.
+/// Walks lazily, and holds only the names of the current folder and of those above it.
 pub(crate) fn walk(folder: &Path, output: &Path) -> impl Iterator<Item = Found> + use<> {
     let (root, output) = (folder.to_owned(), output.to_owned());
     let walk = WalkDir::new(folder).sort_by_file_name().into_iter();

@@ -1,7 +1,7 @@
-//! A copy of the tree in which mutants are tried, so that the tree itself is never wrong.
+//! A copy of the tree in which mutants are tried, so that the tree itself is never changed.
 //!
-//! It stays between runs, and only files that differ are written: cargo looks at their times, so
-//! it builds again what a mutant touched and no more.
+//! The copy is kept between runs, and only differing files are written: cargo compares modification
+//! times, so it rebuilds only the crates that a mutant has changed.
 
 use std::collections::HashSet;
 use std::fs;
@@ -12,22 +12,22 @@ use anyhow::{Context, Result};
 use super::list::Mutant;
 use crate::workspace::Workspace;
 
-/// Workspaces of their own, which no model or test needs.
+/// Separate workspaces, which no model or test needs.
 const LEFT_OUT: [&str; 2] = ["benches", "fuzz"];
 
-/// One copy.
+/// A copy of the tree.
 #[derive(Debug)]
 pub(crate) struct Copy {
-    /// The copy's root.
+    /// The root of the copy.
     pub(crate) tree: PathBuf,
-    /// Its target directory.
+    /// The target directory of the copy.
     pub(crate) target: PathBuf,
-    /// Where what the models and tests print goes.
+    /// The folder of the output of models and tests.
     pub(crate) logs: PathBuf,
 }
 
 impl Copy {
-    /// Makes the copy with this number, or brings it up to date.
+    /// Creates or updates the copy with this number.
     pub(crate) fn make(workspace: &Workspace, number: usize) -> Result<Self> {
         let folder = workspace.target.join("cmutants").join(number.to_string());
         let copy = Self {
@@ -57,7 +57,7 @@ impl Copy {
         Ok(copy)
     }
 
-    /// Makes a mutant's edit; dropping the result takes it back.
+    /// Applies a mutant. The drop of the result reverts it.
     pub(crate) fn mutate(&self, mutant: &Mutant) -> Result<Mutated> {
         let file = self.tree.join(&mutant.file);
         let sound = fs::read_to_string(&file).with_context(|| mutant.file.clone())?;
@@ -66,7 +66,7 @@ impl Copy {
     }
 }
 
-/// A file that is wrong for as long as this lives.
+/// A changed file, which is restored when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Mutated {
     file: PathBuf,
@@ -76,18 +76,18 @@ pub(crate) struct Mutated {
 impl Drop for Mutated {
     fn drop(&mut self) {
         if let Err(error) = fs::write(&self.file, &self.sound) {
-            // The next `Copy::make` repairs it.
+            // The next `Copy::make` restores it.
             eprintln!("warning: {} stays mutated: {error}", self.file.display());
         }
     }
 }
 
-/// So that cargo, which looks at times, builds again only what has changed.
+/// Keeps the modification time of unchanged files, so that cargo rebuilds only changed ones.
 pub(crate) fn write_if_changed(path: &Path, content: &[u8]) -> Result<()> {
     if fs::read(path).is_ok_and(|old| old == content) {
         return Ok(());
     }
-    fs::create_dir_all(path.parent().context("a file lies in a folder")?)?;
+    fs::create_dir_all(path.parent().context("a file has a folder")?)?;
     fs::write(path, content).with_context(|| path.display().to_string())
 }
 

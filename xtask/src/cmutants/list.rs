@@ -13,39 +13,39 @@ use crate::workspace::Workspace;
 const FOLDER: &str = "xtask/cmutants";
 const KINDS: [&str; 5] = ["ordering", "notify", "recheck", "swap", "state"];
 
-/// A wrong edit.
+/// A mutant: a wrong edit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Mutant {
-    /// Its name, unique.
+    /// A unique name.
     pub(crate) id: String,
-    /// The crate it is an edit of.
+    /// The crate of the edited file.
     #[serde(skip)]
     pub(crate) package: String,
-    /// The file it edits, relative to the root.
+    /// The edited file, relative to the root.
     pub(crate) file: String,
-    /// What sort of wrong it is.
+    /// The kind of the mistake.
     pub(crate) kind: String,
-    /// The right text. It occurs once in the file.
+    /// The original text, which occurs once in the file.
     pub(crate) find: String,
     pub(crate) replace: String,
-    /// Parts of the paths of the models that should see it.
+    /// Parts of the paths of the models that should fail.
     #[serde(default)]
     pub(crate) models: Vec<String>,
-    /// The ordinary tests that should see it.
+    /// The ordinary tests that should fail.
     #[serde(default)]
     pub(crate) tests: Vec<TestFilter>,
-    /// Why no execution can differ.
+    /// The reason why no execution can differ.
     pub(crate) equivalent: Option<String>,
 }
 
-/// Some ordinary tests, written `crate::part of their paths`.
+/// A set of ordinary tests, written `crate::part of their paths`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct TestFilter {
-    /// The crate they belong to.
+    /// The crate of the tests.
     pub(crate) package: String,
-    /// A part of each one's path within its binary.
+    /// A part of the path within the test binary.
     pub(crate) part: String,
 }
 
@@ -64,7 +64,7 @@ impl TryFrom<String> for TestFilter {
 }
 
 impl TestFilter {
-    /// Whether this test is one of them.
+    /// Whether the filter selects this test.
     pub(crate) fn matches(&self, test: &Test) -> bool {
         test.binary.package == self.package && test.test.contains(&self.part)
     }
@@ -77,7 +77,7 @@ impl fmt::Display for TestFilter {
 }
 
 impl Mutant {
-    /// The file's text with the edit made.
+    /// Returns the file's text with the edit.
     pub(crate) fn apply(&self, text: &str) -> Result<String> {
         let count = text.matches(&self.find).count();
         let Mutant { id, file, .. } = self;
@@ -88,13 +88,13 @@ impl Mutant {
         Ok(text.replacen(&self.find, &self.replace, 1))
     }
 
-    /// Whether models should see it. One that names neither models nor tests is for all models of
-    /// its crate.
+    /// Whether models should detect it. A mutant that names neither models nor tests is for all
+    /// models of its crate.
     pub(crate) fn is_modelled(&self) -> bool {
         !self.models.is_empty() || self.tests.is_empty()
     }
 
-    /// Whether this model should see it.
+    /// Whether this model should detect it.
     pub(crate) fn is_watched_by(&self, test: &Test) -> bool {
         let named = || self.models.iter().any(|filter| test.test.contains(filter));
         let watched = if self.models.is_empty() {
@@ -105,7 +105,7 @@ impl Mutant {
         test.binary.package == self.package && watched
     }
 
-    /// Whether this ordinary test should see it.
+    /// Whether this ordinary test should detect it.
     pub(crate) fn is_tested_by(&self, test: &Test) -> bool {
         self.tests.iter().any(|filter| filter.matches(test))
     }
@@ -132,7 +132,7 @@ pub(crate) fn load(workspace: &Workspace) -> Result<Vec<Mutant>> {
     Ok(mutants)
 }
 
-/// Checks that every mutant can still be applied.
+/// Checks that every mutant can be applied.
 pub(crate) fn check_texts(workspace: &Workspace, mutants: &[Mutant]) -> Result<()> {
     let stale: Vec<_> = mutants
         .iter()
@@ -146,7 +146,7 @@ pub(crate) fn check_texts(workspace: &Workspace, mutants: &[Mutant]) -> Result<(
     Ok(())
 }
 
-/// Checks that every mutant can still be applied and was tried.
+/// Checks that every mutant can be applied and was tried.
 pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     let mutants = load(workspace)?;
     check_texts(workspace, &mutants)?;
@@ -160,7 +160,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// A list as it is written.
+/// The file format of a list.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct List {
@@ -172,12 +172,13 @@ fn parse(package: &str, text: &str) -> Result<Vec<Mutant>> {
     let folder = format!("crates/{package}/src/");
     for mutant in &mut mutants {
         let Mutant { id, file, kind, .. } = &*mutant;
-        ensure!(
-            file.starts_with(&folder),
-            "{id}: {file} does not lie in {folder}"
-        );
+        ensure!(file.starts_with(&folder), "{id}: {file} is not in {folder}");
         let is_known = KINDS.contains(&kind.as_str());
-        ensure!(is_known, "{id}: the kinds are {}", KINDS.join(", "));
+        ensure!(
+            is_known,
+            "{id}: unknown kind; the kinds are {}",
+            KINDS.join(", ")
+        );
         let changes = !mutant.find.is_empty() && mutant.find != mutant.replace;
         ensure!(changes, "{id} changes nothing");
         package.clone_into(&mut mutant.package);
@@ -218,7 +219,7 @@ models = ['submit', 'release']
     }
 
     #[test]
-    fn a_text_that_occurs_not_once_is_stale() {
+    fn a_text_that_does_not_occur_exactly_once_is_stale() {
         for text in ["", "    one();\n    one();\n"] {
             let error = mutant().apply(text).expect_err("it is stale").to_string();
             assert!(error.contains("mutant a is stale"), "{error}");
@@ -226,7 +227,7 @@ models = ['submit', 'release']
     }
 
     #[test]
-    fn models_are_those_of_the_crate_or_some_of_them_and_tests_take_the_place_of_all_models() {
+    fn an_entry_is_for_all_models_unless_it_names_models_or_tests() {
         let test = |package: &str, test: &str| Test {
             binary: TestBinary {
                 package: package.to_owned(),

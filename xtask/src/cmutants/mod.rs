@@ -1,12 +1,13 @@
-//! `cargo xtask cmutants`: does a model or a test notice when the synchronization is wrong?
+//! `cargo xtask cmutants`: checks that models and tests detect wrong synchronization.
 //!
-//! A mutant is a small wrong edit of the kind that no other tool makes: an ordering weakened, a
-//! notify deleted, a re-check removed, two steps swapped. For each, the loom models of its crate
-//! are built in a copy of the tree, and one of them must fail. What no model can see (code that
-//! the models' cfg replaces, a guess about time) names ordinary tests instead, or as well.
+//! A mutant is a small wrong edit that no other tool makes: an ordering weakened, a notify deleted,
+//! a re-check removed, two steps swapped. For each, the loom models of its crate are built in a
+//! copy of the tree, and one of them must fail. For mistakes that no model can detect (in code that
+//! the models' cfg replaces, or in a guess about time), the mutant names ordinary tests instead or
+//! in addition.
 //!
-//! A time-out is not a kill: it says that something hangs, not that a watcher saw why. An ordinary
-//! test that would hang has a watchdog of its own, which fails.
+//! A timeout does not count as a kill, because it shows that something hangs, and not that a check
+//! failed. An ordinary test that would hang has a watchdog, which fails.
 
 mod copy;
 mod list;
@@ -32,12 +33,10 @@ pub(crate) use copy::write_if_changed;
 pub(crate) use list::{check as check_list, load};
 pub(crate) use report::recorded;
 
-/// What was watching, by its `crate::test`.
+/// A model or test, by its `crate::test`.
 #[derive(Debug)]
 enum Watcher {
-    /// A loom model.
     Model(String),
-    /// An ordinary test.
     Test(String),
 }
 
@@ -50,27 +49,28 @@ impl fmt::Display for Watcher {
     }
 }
 
-/// How a mutant fared.
+/// The result of a mutant.
 #[derive(Debug)]
 enum Fate {
     /// A model or a test failed.
     Killed { by: Watcher, cause: Cause },
-    /// One ran past its limit, and none failed.
+    /// A model or test exceeded its limit, and none failed.
     TimedOut { by: Watcher },
     /// All passed.
     Survived,
-    /// It does not compile.
+    /// The mutant does not compile.
     Broken,
 }
 
-/// Tries the mutants and reports. Those that are listed as equivalent run with `--all` only: nothing may kill one.
+/// Tries the mutants and prints the results. Mutants listed as equivalent are tried only with
+/// `--all`, and none of them may be killed.
 pub(crate) fn run(workspace: &Workspace, flags: &flags::Cmutants) -> Result<()> {
     let begin = Instant::now();
     let mut mutants = list::load(workspace)?;
     let listed: Vec<_> = mutants.iter().map(|mutant| mutant.id.clone()).collect();
     if let Some(only) = &flags.only {
         mutants.retain(|mutant| only.split(',').any(|part| mutant.id.contains(part)));
-        ensure!(!mutants.is_empty(), "no mutant's id contains `{only}`");
+        ensure!(!mutants.is_empty(), "no mutant id contains `{only}`");
     }
     if flags.new {
         let known = report::recorded(workspace)?;
@@ -101,7 +101,7 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Cmutants) -> Result<()> 
     Ok(())
 }
 
-/// How long each model and test takes on sound code, by its `crate::test`. All must pass.
+/// The duration of each model and test on the unchanged code, by its `crate::test`. All must pass.
 #[derive(Default)]
 struct Times {
     models: HashMap<String, Duration>,
@@ -113,7 +113,7 @@ fn baseline(workspace: &Workspace, mutants: &[&Mutant]) -> Result<Times> {
     if mutants.is_empty() {
         return Ok(times);
     }
-    println!("building and running the models and tests on sound code");
+    println!("building and running the models and tests on the unchanged code");
     let copy = Copy::make(workspace, 0)?;
 
     let modelled = mutants.iter().filter(|mutant| mutant.is_modelled());
@@ -126,7 +126,7 @@ fn baseline(workspace: &Workspace, mutants: &[&Mutant]) -> Result<Times> {
         })?;
         for run in runs {
             let passed = matches!(run.verdict, Verdict::Passed(_));
-            ensure!(passed, "{} fails on sound code", run.test);
+            ensure!(passed, "{} fails on the unchanged code", run.test);
             times.models.insert(run.test.to_string(), run.time);
         }
     }
@@ -137,7 +137,10 @@ fn baseline(workspace: &Workspace, mutants: &[&Mutant]) -> Result<Times> {
         tests.retain(|test| mutants.iter().any(|mutant| mutant.is_tested_by(test)));
         for test in tests {
             let (outcome, time) = plain::run(&copy, &test, None)?;
-            ensure!(outcome == Outcome::Passed, "{test} fails on sound code");
+            ensure!(
+                outcome == Outcome::Passed,
+                "{test} fails on the unchanged code"
+            );
             println!("sound: {:>6.1} s  {test}", time.as_secs_f32());
             times.tests.push((test, time));
         }
@@ -145,12 +148,13 @@ fn baseline(workspace: &Workspace, mutants: &[&Mutant]) -> Result<Times> {
     Ok(times)
 }
 
-/// Generous: a mutant may explore more, the machine may be busy, and a watchdog needs its minute.
+/// Generous, because a mutant may explore more, the machine may be busy, and a watchdog needs a
+/// minute.
 fn limit(sound: Duration) -> Duration {
     Duration::from_secs(120) + 10 * sound
 }
 
-/// Tries one mutant: until a model or a test fails, the quickest first, models before tests.
+/// Tries a mutant until a model or a test fails: models before tests, the fastest first.
 fn attempt(copy: &Copy, mutant: &Mutant, times: &Times) -> Result<Fate> {
     let _mutated = copy.mutate(mutant)?;
     let mut fate = Fate::Survived;
@@ -197,7 +201,7 @@ fn attempt_tests(copy: &Copy, mutant: &Mutant, times: &[(Test, Duration)]) -> Re
         let exists = sound.iter().any(|test| filter.matches(test));
         ensure!(exists, "mutant {}: no test matches `{filter}`", mutant.id);
     }
-    // Only the binaries that they are in: a mutant's time is that of its build.
+    // Builds only the binaries of these tests, because the build takes most of a mutant's time.
     let Ok(mut tests) = plain::build(copy, &plain::packages([mutant]), Some(&sound)) else {
         return Ok(Fate::Broken);
     };

@@ -1,7 +1,7 @@
-//! Ordinary tests as watchers: for what no model can see.
+//! Ordinary tests for mistakes that no model can detect.
 //!
-//! Each runs in a process of its own, as a model does: a watchdog that fails aborts its process,
-//! and what the other tests of a binary say is of no interest.
+//! Each test runs in its own process, like a model: a failing watchdog aborts its process, and the
+//! results of other tests in the binary are irrelevant.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -15,25 +15,25 @@ use crate::models::Cause;
 use crate::process::{self, Ended, Test};
 use crate::workspace::package;
 
-/// How a test ended.
+/// The result of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It is content.
+    /// The test passed.
     Passed,
-    /// It, or its watchdog, is not.
+    /// The test or its watchdog failed.
     Failed(Cause),
-    /// It ran past its limit.
+    /// The test exceeded its limit.
     TimedOut,
 }
 
-/// The crates whose tests should see these mutants.
+/// The crates of the tests that should detect these mutants.
 pub(crate) fn packages<'a>(mutants: impl IntoIterator<Item = &'a Mutant>) -> BTreeSet<String> {
     let filters = mutants.into_iter().flat_map(|mutant| &mutant.tests);
     filters.map(|filter| filter.package.clone()).collect()
 }
 
-/// Builds the tests of `packages` in the copy, all of them or those in the binaries of `only`, and lists them.
-/// Warnings are a mutant's own affair.
+/// Builds the tests of `packages` in the copy, all of them or those in the binaries of `only`, and
+/// lists them. Warnings are off, because mutants cause some.
 pub(crate) fn build(
     copy: &Copy,
     packages: &BTreeSet<String>,
@@ -58,7 +58,8 @@ pub(crate) fn build(
     process::list_tests(process::build_tests(&mut command)?)
 }
 
-/// What names a test's binary to cargo: that of a file or folder in `tests`, or of the crate itself.
+/// The arguments by which cargo selects a test's binary: a file or folder in `tests`, or the crate
+/// itself.
 fn target(copy: &Copy, test: &Test) -> Vec<String> {
     let stem = test.binary.path.file_stem().unwrap_or_default();
     let stem = stem.to_string_lossy();
@@ -72,14 +73,14 @@ fn target(copy: &Copy, test: &Test) -> Vec<String> {
     }
 }
 
-/// Runs one test, and says how long that took.
+/// Runs one test. Returns its result and duration.
 pub(crate) fn run(
     copy: &Copy,
     test: &Test,
     limit: Option<Duration>,
 ) -> Result<(Outcome, Duration)> {
     let mut command = test.command();
-    // Tests may look for files of their crate, as they may under `cargo test`.
+    // The working directory of `cargo test`, because tests may read files of their crate.
     command.current_dir(copy.tree.join("crates").join(&test.binary.package));
     let ended = process::run_logged(&mut command, &test.log(&copy.logs), limit)?;
     Ok((outcome(test, &ended)?, ended.time))
@@ -92,16 +93,16 @@ fn outcome(test: &Test, ended: &Ended) -> Result<Outcome> {
     if !ended.success() {
         return Ok(Outcome::Failed(Cause::parse(&ended.output)));
     }
-    // One that is ignored passes without having run.
+    // An ignored test passes without running.
     ensure!(ended.output.contains(" 1 passed;"), "{test} does not run");
-    // So does one whose server is not there.
+    // So does a test whose server is missing.
     let is_left_out = ended
         .output
         .lines()
         .any(|line| line.starts_with("left out: "));
     ensure!(
         !is_left_out,
-        "{test} needs a server: `cargo xtask stores up`, and the lines that it prints"
+        "{test} needs a server: run `cargo xtask stores up` and the lines that it prints"
     );
     Ok(Outcome::Passed)
 }
@@ -112,7 +113,7 @@ mod tests {
     use crate::process::TestBinary;
 
     #[test]
-    fn only_a_test_that_ran_can_pass_and_a_hang_is_no_failure() {
+    fn only_a_test_that_ran_can_pass_and_a_hang_is_not_a_failure() {
         let test = Test {
             binary: TestBinary {
                 package: "x".to_owned(),

@@ -1,4 +1,4 @@
-//! What is said about the mutants: a line each, a summary, and the record of fates.
+//! The report of the mutants: a line each, a summary, and the record of fates.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,10 +10,10 @@ use super::Fate;
 use super::list::Mutant;
 use crate::workspace::Workspace;
 
-/// A line for each mutant: its id and its fate. Relative to the root.
+/// A line per mutant with its id and its fate. Relative to the root.
 pub(crate) const RECORD: &str = "xtask/cmutants/fates.tsv";
 
-/// Whether the fate is the one that the list promises.
+/// Whether the fate is the one that the list expects.
 pub(crate) fn is_right(mutant: &Mutant, fate: &Fate) -> bool {
     match fate {
         Fate::Killed { .. } => mutant.equivalent.is_none(),
@@ -22,7 +22,7 @@ pub(crate) fn is_right(mutant: &Mutant, fate: &Fate) -> bool {
     }
 }
 
-/// The fate in words.
+/// The fate as text.
 pub(crate) fn verdict(mutant: &Mutant, fate: &Fate) -> String {
     match (fate, &mutant.equivalent) {
         (Fate::Killed { by, .. }, Some(_)) => format!("NOT EQUIVALENT: killed by {by}"),
@@ -34,7 +34,7 @@ pub(crate) fn verdict(mutant: &Mutant, fate: &Fate) -> String {
     }
 }
 
-/// One line for all.
+/// The summary in one line.
 pub(crate) fn summary(fates: &[(&Mutant, Fate)]) -> String {
     let count = |wanted: fn(&Fate) -> bool| fates.iter().filter(|(_, fate)| wanted(fate)).count();
     let equivalent = fates
@@ -51,12 +51,12 @@ pub(crate) fn summary(fates: &[(&Mutant, Fate)]) -> String {
     )
 }
 
-/// The fates of the record, by id.
+/// Reads the recorded fates, by id.
 pub(crate) fn recorded(workspace: &Workspace) -> Result<BTreeMap<String, String>> {
     Ok(parse(&workspace.read(RECORD)?))
 }
 
-/// Brings the record up to date: a line for each of `listed` that was tried now or before.
+/// Updates the record: a line for each of `listed` that was tried now or before.
 pub(crate) fn record(
     workspace: &Workspace,
     fates: &[(&Mutant, Fate)],
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_failing_watcher_kills_and_only_an_equivalent_may_survive() {
+    fn only_a_failing_test_kills_and_only_an_equivalent_mutant_may_survive() {
         let (real, equivalent) = (mutant(false), mutant(true));
         assert!(is_right(&real, &killed()) && is_right(&equivalent, &Fate::Survived));
         let timed_out = || Fate::TimedOut {

@@ -1,4 +1,4 @@
-//! Files that import one another in a circle: to read one of them is to read all.
+//! Circles of files that import one another: to read one of them, one has to read all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::workspace::Workspace;
 
-/// A circle that is known, sorted.
+/// A known circle, sorted.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Circle {
@@ -20,7 +20,7 @@ pub(super) struct Circle {
 /// The texts of a crate's files, by module.
 pub(super) type Modules = BTreeMap<String, String>;
 
-/// Names the circles that are not known, and the known ones that are gone.
+/// Returns unknown circles, and known ones that no longer exist.
 pub(super) fn check(workspace: &Workspace, known: &[Circle]) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for name in workspace.crates()? {
@@ -37,7 +37,7 @@ pub(super) fn check(workspace: &Workspace, known: &[Circle]) -> Result<Vec<Strin
     let new = new.map(|it| say(it, "these files import one another"));
     let gone = known.iter().filter(|it| !found.contains(it));
     Ok(new
-        .chain(gone.map(|it| say(it, "no circle of imports any more, take it off the list")))
+        .chain(gone.map(|it| say(it, "no circle of imports any more; remove it from the list")))
         .collect())
 }
 
@@ -52,14 +52,14 @@ pub(super) fn modules(workspace: &Workspace, name: &str) -> Result<Modules> {
     Ok(modules)
 }
 
-/// `a/b.rs` is the module `a::b`. The root is left out: it names all.
+/// `a/b.rs` is the module `a::b`. The root is left out, because it names all modules.
 fn module_of(path: &Path) -> Option<String> {
     let path = path.to_str()?.strip_suffix(".rs")?;
     let path = path.strip_suffix("/mod").unwrap_or(path);
     (path != "lib").then(|| path.replace('/', "::"))
 }
 
-/// The modules that a module's text names, tests and comments left out.
+/// The modules that a module's text names, except in tests and comments.
 pub(super) fn imports(module: &str, modules: &Modules) -> BTreeSet<String> {
     let text = &modules[module];
     let (code, _) = split(text);
@@ -70,7 +70,7 @@ pub(super) fn imports(module: &str, modules: &Modules) -> BTreeSet<String> {
     found
 }
 
-/// The text up to the test module, and the rest.
+/// Splits a text before its test module.
 pub(super) fn split(text: &str) -> (&str, &str) {
     let marks = text.match_indices("\n#[cfg(").map(|(at, _)| at);
     let mut ends = marks.filter(|&at| {
@@ -84,7 +84,7 @@ pub(super) fn split(text: &str) -> (&str, &str) {
     text.split_at(ends.next().unwrap_or(text.len()))
 }
 
-/// The longest module that a path begins with.
+/// The longest module that is a prefix of a path.
 fn target(path: &str, modules: &Modules) -> Option<String> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     let path = &path[..path.find(|c| !is_part(c)).unwrap_or(path.len())];
@@ -95,7 +95,7 @@ fn target(path: &str, modules: &Modules) -> Option<String> {
         .find(|name| modules.contains_key(name))
 }
 
-/// Sets of modules each of which leads to all the others.
+/// Sets of modules each of which imports all the others, directly or indirectly.
 fn circles(modules: &Modules) -> Vec<Vec<String>> {
     let arrows: BTreeMap<_, _> = modules
         .keys()
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_lead_to_one_another_are_a_circle_and_those_beside_it_are_not() {
+    fn files_that_import_one_another_are_a_circle() {
         let found = circles(&modules(&[
             ("a", "use crate::b::c::{Thing, other};"),
             ("b::c", "pub(crate) fn f(x: &crate::d::X) {}"),

@@ -1,9 +1,10 @@
 //! The rule for forked children: each public call that may wait has a case that makes it in one.
 //!
-//! The calls are those of `docs/api`, the cases those of the tables (`testkit::fork_cases!`) in `tests/it/forks.rs`
-//! of each crate. A call that may wait, by its name or its result, needs a case, or a line in `xtask/hygiene.toml`
-//! that says why it cannot wait for another thread. Such a line needs a call of its crate, and a case needs a call of
-//! any of the crates: a crate may implement another's calls its own way, as `multi-pool` does `WorkerPool`'s.
+//! The calls are read from `docs/api`, the cases from the tables (`testkit::fork_cases!`) in
+//! `tests/it/forks.rs` of each crate. A call that may wait, by its name or its result, needs a
+//! case, or a line in `xtask/hygiene.toml` with the reason why it cannot wait for another thread.
+//! Such a line must match a call of its crate. A case must match a call of any crate, because a
+//! crate may implement another's calls, as `multi-pool` does with those of `WorkerPool`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +23,7 @@ pub(super) struct Forks {
     never: BTreeMap<String, BTreeMap<String, Vec<String>>>,
 }
 
-/// Names the offences.
+/// Returns the offences.
 pub(super) fn check(workspace: &Workspace, forks: &Forks) -> Result<Vec<String>> {
     let mut lists = Vec::new();
     for name in &forks.crates {
@@ -41,7 +42,7 @@ pub(super) fn check(workspace: &Workspace, forks: &Forks) -> Result<Vec<String>>
     Ok(offences)
 }
 
-/// Names the calls of a crate without a case, and the lines about none of its calls.
+/// Returns the calls of a crate without a case, and the lines that match none of its calls.
 fn compare(forks: &Forks, name: &str, calls: &Calls, cases: &BTreeSet<String>) -> Vec<String> {
     let never = forks.never.values().filter_map(|crates| crates.get(name));
     let never: Vec<&String> = never.flatten().collect();
@@ -60,12 +61,12 @@ fn compare(forks: &Forks, name: &str, calls: &Calls, cases: &BTreeSet<String>) -
         }
     }
     offences.extend(unused.into_iter().map(|call| {
-        format!("{name}: `{call}` is said to never wait, and nothing like it looks as if it did")
+        format!("{name}: `{call}` is listed as never waiting, but matches no call that may wait")
     }));
     offences
 }
 
-/// Names a crate's cases that no crate has a call for.
+/// Returns a crate's cases that match no call of any crate.
 fn without_a_call(name: &str, cases: &BTreeSet<String>, lists: &[(&str, Calls)]) -> Vec<String> {
     let is_call = |case: &String| lists.iter().any(|(_, calls)| calls.contains_key(case));
     let unknown = cases.iter().filter(|&case| !is_call(case));
@@ -76,10 +77,10 @@ fn without_a_call(name: &str, cases: &BTreeSet<String>, lists: &[(&str, Calls)])
 }
 
 /// Calls with their results: two implementations of one trait may differ in these.
-type Calls = BTreeMap<String, BTreeSet<String>>;
+pub(super) type Calls = BTreeMap<String, BTreeSet<String>>;
 
 /// The calls of a crate's list.
-fn calls(name: &str, list: &str) -> Result<Calls> {
+pub(super) fn calls(name: &str, list: &str) -> Result<Calls> {
     let mut calls = Calls::new();
     for line in list.lines() {
         if let Some((call, result)) = call(name, line)? {
@@ -89,8 +90,9 @@ fn calls(name: &str, list: &str) -> Result<Calls> {
     Ok(calls)
 }
 
-/// The function that a line of a list is, without the crate, its prelude and generics, and the text of its result.
-/// `None` for other items, and for other crates' types and blanket implementations: those of the trait count.
+/// Parses a function in a line of a list: its path without the crate, its prelude and generics, and
+/// the text of its result. `None` for other items, and for other crates' types and blanket
+/// implementations, because those of the trait count.
 fn call<'l>(name: &str, line: &'l str) -> Result<Option<(String, &'l str)>> {
     let Some(at) = line.find("fn ").filter(|_| line.starts_with("pub ")) else {
         return Ok(None);
@@ -107,7 +109,7 @@ fn call<'l>(name: &str, line: &'l str) -> Result<Option<(String, &'l str)>> {
     }))
 }
 
-/// The path of a function without generics, and what follows it.
+/// The path of a function without generics, and the text after it.
 pub(super) fn path(signature: &str) -> Option<(String, &str)> {
     let (mut path, mut depth, mut before) = (String::new(), 0, ' ');
     for (at, letter) in signature.char_indices() {
@@ -126,7 +128,7 @@ pub(super) fn path(signature: &str) -> Option<(String, &str)> {
 impl Forks {
     fn may_wait(&self, call: &str, result: &str) -> bool {
         let (of, name) = call.rsplit_once("::").unwrap_or(("", call));
-        // Errors are values, and a question whether something is so does not wait for it.
+        // Errors are values, and predicates do not wait.
         let is_value = of.ends_with("Error") || name.starts_with("is_");
         let by_name = name
             .split('_')
@@ -136,7 +138,7 @@ impl Forks {
     }
 }
 
-/// Whether a line means the call.
+/// Whether a line covers the call.
 fn covers(never: &str, call: &str) -> bool {
     match never.strip_suffix('*') {
         Some(start) => call.starts_with(start),
@@ -144,7 +146,7 @@ fn covers(never: &str, call: &str) -> bool {
     }
 }
 
-/// The calls of the tables in a file of tests: see `testkit::fork_cases!`.
+/// The calls in the tables of a test file: see `testkit::fork_cases!`.
 fn cases_of(text: &str) -> BTreeSet<String> {
     let mut cases = BTreeSet::new();
     for line in text.lines() {
@@ -207,19 +209,19 @@ pub fn P::submit(&self)
     }
 
     #[test]
-    fn a_line_about_a_call_that_is_gone_is_an_offence() {
+    fn a_line_about_a_removed_call_is_an_offence() {
         let list = LIST.replace("Never", "Gone");
         let calls = calls("pool-core", &list).expect("it is a list");
         let all = compare(&forks(), "pool-core", &calls, &BTreeSet::new());
         assert!(
             all.iter()
-                .any(|it| it.contains("`Never::*` is said to never wait")),
+                .any(|it| it.contains("`Never::*` is listed as never waiting")),
             "{all:?}"
         );
     }
 
     #[test]
-    fn cases_are_the_paths_at_the_begin_of_a_line() {
+    fn cases_are_the_paths_at_the_start_of_a_line() {
         let text = "    \"A::b\" => x(\"no case\");\n\"c\" | \"D::e\" => y;\n  \"g\"\n\n  z(\"f\" => 1);\n";
         let cases: Vec<_> = cases_of(text).into_iter().collect();
         assert_eq!(cases, ["A::b", "D::e", "c"]);

@@ -1,14 +1,17 @@
-//! `cargo xtask hygiene`: the rules of this repository that no compiler checks, and the figures of its size.
+//! `cargo xtask hygiene`: the rules of this repository that no compiler checks, and statistics of
+//! its size.
 //!
-//! What the rules are about is in `xtask/hygiene.toml`.
+//! `xtask/hygiene.toml` has the subjects of the rules.
 
 mod circles;
 mod figures;
 mod forks;
+mod mentions;
 mod models;
 mod names;
 mod pages;
 mod unsafe_code;
+mod waits;
 
 use std::collections::BTreeMap;
 
@@ -19,29 +22,33 @@ use crate::workspace::Workspace;
 use crate::{cmutants, deps};
 
 const CONFIG: &str = "xtask/hygiene.toml";
-/// A longer file may hold more than one idea.
+/// A longer file may contain more than one idea.
 const MANY_LINES: usize = 900;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    safe: Vec<String>,
     layers: Vec<Vec<String>>,
     #[serde(default, rename = "circle")]
     circles: Vec<circles::Circle>,
     forks: forks::Forks,
+    mentions: Vec<mentions::Mention>,
+    waits: waits::Waits,
 }
 
-/// Checks all rules and names every offence. Prints the figures; `build` adds those that need a program.
+/// Checks all rules and prints every offence and the statistics. `build` adds those for which
+/// programs must be built.
 pub(crate) fn run(workspace: &Workspace, build: bool) -> Result<()> {
     let config: Config = toml::from_str(&workspace.read(CONFIG)?).context(CONFIG)?;
-    let mut offences = sources(workspace, &config)?;
+    let mut offences = sources(workspace)?;
     offences.extend(pages::check(workspace)?);
     offences.extend(circles::check(workspace, &config.circles)?);
     offences.extend(models::check(workspace)?);
     offences.extend(unsafe_code::check(workspace)?);
     offences.extend(forks::check(workspace, &config.forks)?);
+    offences.extend(mentions::check(workspace, &config.mentions)?);
     offences.extend(names::check(workspace)?);
+    offences.extend(waits::check(workspace, &config.waits)?);
     offences.extend(deps::too_many(workspace)?);
     if let Err(error) = cmutants::check_list(workspace) {
         offences.push(format!("{error:#}"));
@@ -52,15 +59,16 @@ pub(crate) fn run(workspace: &Workspace, build: bool) -> Result<()> {
     }
     ensure!(
         offences.is_empty(),
-        "{} offences against hygiene",
+        "{} violations of hygiene rules",
         offences.len()
     );
     println!("hygiene: clean");
     Ok(())
 }
 
-/// Warns of long files, counts the places where user code is called, and asks for `forbid(unsafe_code)`.
-fn sources(workspace: &Workspace, config: &Config) -> Result<Vec<String>> {
+/// Warns of long files, counts the calls of user code, and requires `forbid(unsafe_code)` in crates
+/// without a page about unsafe code.
+fn sources(workspace: &Workspace) -> Result<Vec<String>> {
     let mut user_code: BTreeMap<String, usize> = BTreeMap::new();
     for name in workspace.crates()? {
         for path in workspace.files(&format!("crates/{name}/src"))? {
@@ -84,10 +92,14 @@ fn sources(workspace: &Workspace, config: &Config) -> Result<Vec<String>> {
         places.collect::<Vec<_>>().join(", ")
     );
     let mut offences = Vec::new();
-    for name in &config.safe {
-        let path = format!("crates/{name}/src/lib.rs");
-        if !workspace.read(&path)?.contains("\n#![forbid(unsafe_code)]") {
-            offences.push(format!("{path}: lacks #![forbid(unsafe_code)]"));
+    for name in workspace.crates()? {
+        let folder = workspace.folder(&name).join("src");
+        let root = folder.join("lib.rs");
+        if folder.join("UNSAFE.md").exists() || !root.exists() {
+            continue;
+        }
+        if !workspace.read(&root)?.contains("\n#![forbid(unsafe_code)]") {
+            offences.push(format!("{name}: src/lib.rs lacks #![forbid(unsafe_code)]"));
         }
     }
     Ok(offences)

@@ -1,4 +1,4 @@
-//! The rules for models: what they do not see is written down, and what they learn is looked at.
+//! Rules for models: code that they do not cover is listed, and their results are checked.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,12 +7,12 @@ use anyhow::{Context, Result};
 
 use crate::workspace::Workspace;
 
-/// Holds the table of what differs in a model, between these markers.
+/// Contains the table of code that differs in a model, between these markers.
 const PAGE: &str = "docs/testing.md";
 const BEGIN: &str = "<!-- cfg:begin -->\n";
 const END: &str = "<!-- cfg:end -->";
 
-/// Names the offences.
+/// Returns the offences.
 pub(crate) fn check(workspace: &Workspace) -> Result<Vec<String>> {
     let mut offences = Vec::new();
     let mut different = BTreeSet::new();
@@ -31,14 +31,14 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Vec<String>> {
     let listed = listed(&workspace.read(PAGE)?)?;
     let missing = different.difference(&listed);
     offences.extend(missing.map(|file| {
-        format!("{file}: differs in a model, and has no row in {PAGE}: what covers what it hides?")
+        format!("{file}: differs in a model, and has no row in {PAGE} that names the tests of the hidden code")
     }));
     let stale = listed.difference(&different);
     offences.extend(stale.map(|file| format!("{PAGE}: {file} does not differ in a model")));
     Ok(offences)
 }
 
-/// Whether code here depends on the models' cfg: other code than tests and documentation.
+/// Whether code depends on the models' cfg, except tests and documentation.
 fn differs(text: &str) -> bool {
     text.lines().any(|line| {
         let line = line.trim_start();
@@ -65,7 +65,7 @@ fn is_model(path: &Path) -> bool {
     name.is_some_and(|name| name == "loom" || name == "loom.rs")
 }
 
-/// A model that throws a result away cannot see that it is wrong, unless it says why it may.
+/// A model that discards a result cannot detect that it is wrong, so it must give a reason.
 fn discards(name: &str, text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().collect();
     let is_explained = |line: &str| line.contains("// Ignored: ");
@@ -74,7 +74,7 @@ fn discards(name: &str, text: &str) -> Vec<String> {
         .enumerate()
         .filter(|(index, line)| {
             let line = line.trim_start();
-            // A reference is no result: it makes a closure capture something.
+            // A discarded reference only makes a closure capture something.
             let discards = line.starts_with("let _ = ") && !line.starts_with("let _ = &");
             let before = index.checked_sub(1).map_or("", |before| lines[before]);
             discards && !is_explained(line) && !is_explained(before)

@@ -1,4 +1,5 @@
-//! The rule for public names: each one at the root of a crate occurs in the crate's README or in the guide.
+//! The rule for public names: each item at the root of a crate occurs in the crate's README or in
+//! the guide.
 
 use std::collections::BTreeSet;
 
@@ -8,22 +9,23 @@ use crate::packages;
 use crate::workspace::Workspace;
 
 const GUIDE: &str = "crates/anthill/src/guide";
-/// For the other crates.
+/// For use by the other crates only.
 const HIDDEN: &str = "internals";
 
-/// Names the offences.
+/// Returns the offences.
 pub(super) fn check(workspace: &Workspace) -> Result<Vec<String>> {
     let mut guide = String::new();
     for path in workspace.files(GUIDE)? {
         guide.push_str(&workspace.read(path)?);
     }
     let mut offences = Vec::new();
-    for name in packages::published(workspace)? {
-        let list = format!("docs/api/{name}.txt");
-        if !workspace.root.join(&list).exists() {
-            continue; // A program.
-        }
-        let list = workspace.read(list)?;
+    for name in packages::libraries(workspace)? {
+        let Ok(list) = workspace.read(format!("docs/api/{name}.txt")) else {
+            offences.push(format!(
+                "docs/api lacks {name}.txt: `cargo xtask api --update`"
+            ));
+            continue;
+        };
         let readme = workspace.read(format!("crates/{name}/README.md"))?;
         let text = readme + &guide;
         let known = words(&text);

@@ -1,4 +1,4 @@
-//! The rules for Markdown pages.
+//! Rules for Markdown pages.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -9,16 +9,17 @@ use pulldown_cmark::{Event, Parser, Tag};
 use crate::cmutants;
 use crate::workspace::Workspace;
 
-/// Each promise of an ancestor, with the tests that keep it in the last column.
+/// Pages about the libraries that inspired the crates. Tests of each promise are in the last
+/// column.
 const PROMISES: [&str; 3] = ["docs/ants.md", "docs/client-go.md", "docs/java-delay.md"];
-/// Cites tests, and names files as well.
+/// Cites tests, and files as well.
 const PROOFS: &str = "docs/testing.md";
-/// A row for each model.
+/// Has a row per model.
 const MODELS: &str = "docs/models.tsv";
-/// Folders of one particular machine.
+/// Folders that exist only on some machines.
 const MACHINE: [&str; 3] = ["/home/", "/root/", "/tmp/"];
 
-/// Names the offences in all pages.
+/// Returns the offences in all pages.
 pub(crate) fn check(workspace: &Workspace) -> Result<Vec<String>> {
     let mut offences = Vec::new();
     let mut functions = HashSet::new();
@@ -47,7 +48,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Vec<String>> {
     Ok(offences)
 }
 
-/// The tests that the mutants, their fates and the list of models name, or parts of their names.
+/// The tests that mutants, their fates and the list of models name, or parts of their names.
 fn recorded_tests(workspace: &Workspace) -> Result<Vec<(String, String)>> {
     let mut tests = Vec::new();
     for mutant in cmutants::load(workspace)? {
@@ -67,7 +68,7 @@ fn recorded_tests(workspace: &Workspace) -> Result<Vec<(String, String)>> {
     Ok(tests)
 }
 
-/// The last part of a test's path, without the remark or the columns behind it.
+/// The last part of a test's path, without the following remark or columns.
 fn own_name(path: &str) -> String {
     let path = path.strip_prefix("test ").unwrap_or(path);
     let path = path.split([' ', '\t']).next().unwrap_or(path);
@@ -79,7 +80,10 @@ fn check_page(root: &Path, path: &Path, text: &str) -> Vec<String> {
     for (index, line) in text.lines().enumerate() {
         if MACHINE.iter().any(|folder| begins_a_path(line, folder)) {
             let line = index + 1;
-            offences.push(format!("{}:{line}: a path of some machine", path.display()));
+            offences.push(format!(
+                "{}:{line}: a path of a particular machine",
+                path.display()
+            ));
         }
     }
     let folder = root.join(path).parent().unwrap_or(root).to_owned();
@@ -99,7 +103,7 @@ fn begins_a_path(line: &str, folder: &str) -> bool {
     })
 }
 
-/// The files that a page links to, or defines a link to, without their fragments.
+/// The files in links and link definitions of a page, without their fragments.
 fn links(text: &str) -> Vec<(usize, String)> {
     let parser = Parser::new(text);
     let definitions = parser.reference_definitions().iter();
@@ -115,13 +119,13 @@ fn links(text: &str) -> Vec<(usize, String)> {
         let elsewhere = file.is_empty()
             || file.contains("://")
             || file.starts_with("mailto:")
-            || file.starts_with("crate::"); // A page of rustdoc's, which follows it.
+            || file.starts_with("crate::"); // A page of rustdoc, which rustdoc checks.
         (!elsewhere).then(|| (offset, file.to_owned()))
     });
     files.collect()
 }
 
-/// The tests in the last column of the page's tables, with their lines.
+/// The tests in the last column of the page's tables, with their line numbers.
 fn cited_tests(text: &str) -> Vec<(usize, String)> {
     let mut tests = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -167,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_to_files_are_found_and_others_are_not() {
+    fn only_links_to_files_are_checked() {
         let files = |text| -> Vec<String> { links(text).into_iter().map(|link| link.1).collect() };
         assert_eq!(
             files("see [a](a.md), [b](../b.md#part) and ![c](<x y>)"),
@@ -211,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn cited_tests_stand_in_the_last_column() {
+    fn cited_tests_are_in_the_last_column() {
         let page = "| promise | test |\n|---|---|\n| `Pool` runs | `a_test`, `it::b_test` |\n`c`";
         let expected = [(3, "a_test".to_owned()), (3, "b_test".to_owned())];
         assert_eq!(cited_tests(page), expected);

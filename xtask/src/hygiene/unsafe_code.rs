@@ -1,5 +1,6 @@
-//! The rule for `unsafe`: each block has a row in the table next to it, which says what user code may
-//! run while its invariant is suspended, and which tests show that such code may panic and call back.
+//! The rule for `unsafe`: each block has a row in the table next to it, which lists the user code
+//! that may run while its invariant is suspended, and the tests in which such code panics and calls
+//! back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,17 +11,17 @@ use syn::visit::{self, Visit};
 
 use crate::workspace::Workspace;
 
-/// Lies in each `src` folder with unsafe code.
+/// The page in each `src` folder with unsafe code.
 const PAGE: &str = "UNSAFE.md";
 const HEADER: &str =
     "| unsafe code | invariant | suspended | user code meanwhile | it panics | it calls back |";
-/// What the fourth column begins with where no user code runs, and the reason behind it.
+/// The prefix of the fourth column if no user code runs. The reason follows.
 const NONE: &str = "none: ";
 
-/// How often `unsafe` stands in an item, by `file: item`.
+/// The number of `unsafe` uses per item, by `file: item`.
 type Uses = BTreeMap<String, usize>;
 
-/// Names the offences.
+/// Returns the offences.
 pub(crate) fn check(workspace: &Workspace) -> Result<Vec<String>> {
     let mut folders: BTreeMap<String, Uses> = BTreeMap::new();
     let mut pages = BTreeMap::new();
@@ -47,7 +48,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Vec<String>> {
     Ok(folders.iter().flat_map(check).collect())
 }
 
-/// Compares a page with the code beside it.
+/// Compares a page with the code of its folder.
 fn check_page(name: &str, page: &str, uses: &Uses, tests: &BTreeSet<String>) -> Vec<String> {
     let mut offences = Vec::new();
     let mut listed = Uses::new();
@@ -63,13 +64,13 @@ fn check_page(name: &str, page: &str, uses: &Uses, tests: &BTreeSet<String>) -> 
         }
         for (item, count) in items(code) {
             if listed.insert(item.clone(), count).is_some() {
-                offend(format!("`{item}` has a row already"));
+                offend(format!("`{item}` already has a row"));
             }
         }
         for (cell, what) in [(panics, "panics"), (calls_back, "calls back")] {
             let cited: Vec<_> = spans(cell).map(last_part).collect();
             if cited.is_empty() && !user_code.starts_with(NONE) {
-                offend(format!("no test has the user code of that row that {what}"));
+                offend(format!("no test of this row has user code that {what}"));
             }
             let missing = cited.iter().filter(|test| !tests.contains(**test));
             missing.for_each(|test| offend(format!("no test `{test}`")));
@@ -89,7 +90,7 @@ fn check_page(name: &str, page: &str, uses: &Uses, tests: &BTreeSet<String>) -> 
     offences
 }
 
-/// The rows of the tables with that header, with their lines.
+/// The rows of the tables with that header, with their line numbers.
 fn rows(page: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut inside = false;
     page.lines().enumerate().filter_map(move |(index, line)| {
@@ -99,7 +100,7 @@ fn rows(page: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The items of a row's first column: a file, then what is in it, each with its number of uses unless
+/// The items of a row's first column: a file, then its items, each with its number of uses unless
 /// that is one.
 fn items(cell: &str) -> Vec<(String, usize)> {
     let mut file = "";
@@ -110,13 +111,13 @@ fn items(cell: &str) -> Vec<(String, usize)> {
             continue;
         }
         let (item, count) = span.split_once(" ×").unwrap_or((span, "1"));
-        // A number that is none is not that of the code.
+        // An invalid number never equals that of the code.
         items.push((format!("{file}: {item}"), count.parse().unwrap_or(0)));
     }
     items
 }
 
-/// What stands between backticks.
+/// The texts between backticks.
 fn spans(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
@@ -125,8 +126,8 @@ fn last_part(path: &str) -> &str {
     path.rsplit("::").next().unwrap_or(path)
 }
 
-/// The uses of `unsafe` in a file, but for its tests: blocks and functions by the function that they are in, `impl`s by trait
-/// and type. Not the types of functions.
+/// The uses of `unsafe` in a file, except in tests: blocks and functions by their function, `impl`s
+/// by trait and type. Function pointer types do not count.
 fn uses(file: &str, text: &str) -> Result<Uses> {
     let mut visitor = Visitor {
         file,
@@ -140,7 +141,7 @@ fn uses(file: &str, text: &str) -> Result<Uses> {
 
 struct Visitor<'f> {
     file: &'f str,
-    /// The type or trait around, and what the whole of it is called.
+    /// The surrounding type or trait, and the name of the whole.
     owner: Option<(String, String)>,
     functions: Vec<String>,
     uses: Uses,
@@ -233,7 +234,7 @@ impl<'ast> Visit<'ast> for Visitor<'_> {
         visit::visit_expr_unsafe(self, block);
     }
 
-    /// What macros are given is no tree, so their arguments are tried as expressions.
+    /// Arguments of macros are not parsed, so they are tried as expressions.
     fn visit_macro(&mut self, item: &'ast syn::Macro) {
         let arguments =
             item.parse_body_with(Punctuated::<syn::Expr, syn::Token![,]>::parse_terminated);
@@ -250,7 +251,7 @@ fn last_name(path: &syn::Path) -> String {
         .unwrap_or_default()
 }
 
-/// The functions behind `#[test]`.
+/// The functions with `#[test]`.
 fn test_names(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut is_test = false;
@@ -330,7 +331,7 @@ mod tests {
     const LAST: &str = "| `a.rs` `free`, `inner` | i | w | a body | `m::it_panics` | `it_asks` |";
 
     #[test]
-    fn uses_are_counted_by_the_item_that_they_are_in() {
+    fn uses_are_counted_per_item() {
         let uses = uses("a.rs", SOURCE).expect("it parses");
         let uses: Vec<_> = uses.into_iter().collect();
         let expected = [
@@ -352,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn code_without_a_row_a_row_without_code_and_a_wrong_number_are_offences() {
+    fn missing_rows_stale_rows_and_wrong_numbers_are_offences() {
         let missing = ["no row for `a.rs: free`", "no row for `a.rs: inner`"];
         assert_eq!(
             offences(&[FIRST]),
@@ -367,7 +368,7 @@ mod tests {
             stale.map(|it| format!("UNSAFE.md: {it}"))
         );
         let twice =
-            ["free", "inner"].map(|it| format!("UNSAFE.md:7: `a.rs: {it}` has a row already"));
+            ["free", "inner"].map(|it| format!("UNSAFE.md:7: `a.rs: {it}` already has a row"));
         assert_eq!(offences(&[FIRST, LAST, LAST]), twice);
         let row = FIRST.replace("both ×2", "both");
         let expected = ["UNSAFE.md: `a.rs: Cell::both` has 2 uses of `unsafe`, not 1"];
@@ -375,12 +376,12 @@ mod tests {
     }
 
     #[test]
-    fn a_row_needs_six_cells_a_reason_and_tests_that_exist() {
+    fn a_row_needs_six_cells_a_reason_and_existing_tests() {
         let of = |row: String| offences(&[FIRST, &row]).remove(0);
         let wrong = [
             (
                 ("`it_asks`", "–"),
-                "no test has the user code of that row that calls back",
+                "no test of this row has user code that calls back",
             ),
             (("it_asks", "it_asked"), "no test `it_asked`"),
             (("| w |", "|  |"), "a cell is empty"),

@@ -1,9 +1,9 @@
-//! The loom models: how they are built, listed, run one by one, and what they say.
+//! Builds and lists the loom models, and runs them one by one.
 //!
-//! A model is a `#[testkit::model]` in `tests/loom.rs` (or `tests/loom/main.rs`) of a crate. Each runs in a
-//! process of its own, because a failing model often aborts the process and would hide the
-//! others. For each exploration that it completes, a model prints the line
-//! `model NAME: completed in N iterations (bound B)`.
+//! A model is a `#[testkit::model]` in `tests/loom.rs` (or `tests/loom/main.rs`) of a crate. Each
+//! runs in its own process, because a failing model often aborts the process and would hide the
+//! others. For each completed exploration, a model prints the line `model NAME: completed in N
+//! iterations (bound B)`.
 
 mod verdict;
 
@@ -20,24 +20,25 @@ use crate::workspace::{Workspace, package};
 
 pub(crate) use verdict::{Cause, Completed, Verdict};
 
-/// Where the models are built.
+/// The target directory of the models.
 pub(crate) fn target(workspace: &Workspace) -> PathBuf {
     workspace.target.join("loom")
 }
 
-/// The cfg under which `sync-shim` stands on loom.
+/// The cfg under which `sync-shim` uses loom.
 const CFG: &str = "--cfg anthill_loom";
 
-/// The feature that brings loom.
+/// The feature that enables loom.
 const RUNTIME: &str = "--features=sync-shim/loom";
 
-/// How they are built to be run.
+/// The build profile.
 pub(crate) const PROFILE: &str = "--profile=models";
 
 /// Features that are modelled.
 const FEATURES: [(&str, &str); 1] = [("pool-util", "stream")];
 
-/// A cargo command that compiles `what` of `packages` as the models see it, for the tree at `root`.
+/// A cargo command that compiles `what` of `packages` under the models' cfg, for the tree at
+/// `root`.
 fn cargo(root: &Path, target: &Path, subcommand: &str, what: &str, packages: &[String]) -> Command {
     let mut command = Command::new("cargo");
     command
@@ -51,7 +52,7 @@ fn cargo(root: &Path, target: &Path, subcommand: &str, what: &str, packages: &[S
     command
 }
 
-/// Those whose code waits in a way of its own, if their package is among these.
+/// The modelled features of these packages.
 fn features(packages: &[String]) -> Vec<String> {
     let mut features = Vec::new();
     for (package, feature) in FEATURES {
@@ -62,12 +63,12 @@ fn features(packages: &[String]) -> Vec<String> {
     features
 }
 
-/// Names what only `sync-shim` may use.
+/// Lists the primitives that only `sync-shim` may use.
 const PRIMITIVES: &str = "xtask/primitives";
-/// That crate, and those that watch tests from outside of any model.
+/// Crates that may use them: `sync-shim`, and those that observe tests from outside of any model.
 const EXEMPT: [&str; 3] = ["sync-shim", "testkit", "durable-queue-tests"];
 
-/// Lints what only stands under the models' cfg, and that what waits there waits through loom.
+/// Lints the code under the models' cfg, and checks that it waits only through loom.
 pub(crate) fn lint(workspace: &Workspace) -> Result<()> {
     let target = target(workspace);
     let packages = workspace.crates_with("loom")?;
@@ -80,14 +81,17 @@ pub(crate) fn lint(workspace: &Workspace) -> Result<()> {
         .env("CLIPPY_CONF_DIR", workspace.root.join(PRIMITIVES));
     for command in [&mut models, &mut sources] {
         let status = command.args(["--", "-D", "warnings"]).status()?;
-        ensure!(status.success(), "clippy complains under the models' cfg");
+        ensure!(
+            status.success(),
+            "clippy reports errors under the models' cfg"
+        );
     }
     Ok(())
 }
 
 /// Builds the models of `packages` and lists them.
 ///
-/// Warnings are off: they are [`lint`]'s business, and a mutant has warnings of its own.
+/// Warnings are off: [`lint`] reports them, and mutants cause some.
 pub(crate) fn build(root: &Path, target: &Path, packages: &[String]) -> Result<Vec<Test>> {
     let mut command = cargo(root, target, "test", "--test=loom", packages);
     command
@@ -96,20 +100,19 @@ pub(crate) fn build(root: &Path, target: &Path, packages: &[String]) -> Result<V
     process::list_tests(process::build_tests(&mut command)?)
 }
 
-/// A test that has run.
+/// The result of a test.
 #[derive(Debug)]
 pub(crate) struct Run {
-    /// Which one.
     pub(crate) test: Test,
-    /// What it said.
+    /// The verdict on its output.
     pub(crate) verdict: Verdict,
-    /// Everything it printed.
+    /// Its complete output.
     pub(crate) output: String,
-    /// How long it ran.
+    /// Its duration.
     pub(crate) time: Duration,
 }
 
-/// Runs one test; its output goes to a file below `logs` as well.
+/// Runs one test, and writes its output to a file below `logs` as well.
 pub(crate) fn run(
     test: &Test,
     bound: Option<&Bound>,
@@ -118,7 +121,7 @@ pub(crate) fn run(
 ) -> Result<Run> {
     let mut command = test.command();
     command
-        // These end an exploration early and call it a success.
+        // These would end an exploration early and report a success.
         .env_remove("LOOM_MAX_DURATION")
         .env_remove("LOOM_MAX_PERMUTATIONS")
         .env_remove("LOOM_CHECKPOINT_FILE")
@@ -135,7 +138,7 @@ pub(crate) fn run(
     })
 }
 
-/// Runs all `tests`, one per core at a time, and hands each to `report` as it ends.
+/// Runs all `tests`, one per core at a time, and passes each to `report` as it ends.
 pub(crate) fn run_all(
     tests: Vec<Test>,
     bound: Option<&Bound>,

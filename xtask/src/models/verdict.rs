@@ -1,4 +1,4 @@
-//! What a model's process says: loom's words and ours, read into types.
+//! Parses the output of a model's process.
 
 use std::fmt;
 
@@ -6,20 +6,20 @@ use anyhow::{Result, bail};
 
 use crate::process::Ended;
 
-/// An exploration that a model completed.
+/// A completed exploration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Completed {
     /// The model's name.
     pub(crate) name: String,
-    /// Most pre-emptions per execution, or `none`.
+    /// Maximum number of pre-emptions per execution, or `none`.
     pub(crate) bound: String,
-    /// Executions explored.
+    /// Number of explored executions.
     pub(crate) iterations: u64,
 }
 
 impl Completed {
-    /// Reads `model NAME: completed in N iterations (bound B)`. The test harness may have begun
-    /// the line with `test PATH ... `.
+    /// Parses `model NAME: completed in N iterations (bound B)`. The line may begin with the test
+    /// harness's `test PATH ... `.
     fn parse(line: &str) -> Option<Self> {
         let line = match line.strip_prefix("test ") {
             Some(rest) => rest.split_once(" ... ")?.1,
@@ -35,14 +35,14 @@ impl Completed {
     }
 }
 
-/// What a test said about its models.
+/// The verdict on a model test.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     /// Every exploration was completed.
     Passed(Vec<Completed>),
-    /// An execution went wrong.
+    /// An execution failed.
     Failed(Cause),
-    /// It ran past its limit.
+    /// The test exceeded its limit.
     TimedOut,
 }
 
@@ -58,26 +58,26 @@ impl Verdict {
         let completed: Vec<_> = ended.output.lines().filter_map(Completed::parse).collect();
         // A test that must panic never completes its model.
         if completed.is_empty() && !ended.output.contains(" - should panic") {
-            bail!("it passed, but completed no model");
+            bail!("the test passed without completing a model");
         }
         Ok(Self::Passed(completed))
     }
 }
 
-/// How an execution went wrong.
+/// The cause of a failed execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// A panic, mostly an assertion.
+    /// A panic, usually of an assertion.
     Panic,
-    /// No thread can run any more.
+    /// No thread can run.
     Deadlock,
     /// Two accesses to a cell are not ordered.
     Causality,
-    /// Something is still allocated at the end.
+    /// An object is still allocated at the end.
     Leak,
     /// An execution does not end.
     Livelock,
-    /// The process died without a panic.
+    /// The process ended abnormally without a panic.
     Abort,
 }
 
@@ -95,7 +95,8 @@ impl fmt::Display for Cause {
 }
 
 impl Cause {
-    /// Reads loom's words. Only the first panic counts: unwinding from it often panics again.
+    /// Parses the messages of loom. Only the first panic counts, because unwinding from it often
+    /// panics again.
     pub(crate) fn parse(output: &str) -> Self {
         let Some(panic) = output.split("panicked at").nth(1) else {
             return Self::Abort;
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_completed_model_is_read_with_and_without_the_harness_before_it() {
+    fn a_completed_model_is_recognized_with_and_without_harness_output() {
         let expected = Completed {
             name: "release racing submit".to_owned(),
             bound: "none".to_owned(),
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_panic_decides_the_cause() {
+    fn the_first_panic_determines_the_cause() {
         for (output, cause) in [
             (
                 "panicked at a:\nCausality violation\n panicked at b:\n deadlock; threads",

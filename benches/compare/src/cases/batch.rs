@@ -1,4 +1,4 @@
-//! What does a task cost that is handed over with others?
+//! What does a task of a batch cost?
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use crate::throughput::{Throughput, measure_by};
 use crate::work::{Pace, steps};
 use measure::case::{Case, Outcome, Run};
 
-/// Those that take a batch at once, and others that are given one task after the other.
+/// The pools with a batch call, and others that get one task per call.
 const POOLS: &[&str] = &[BATCH, "anthill", "rayon", "threadpool"];
 
 const BATCH: &str = "anthill submit_batch";
 
 const THREADS: u32 = 4;
 
-/// Batches of tasks that each take so many steps, one batch after the other.
+/// Batches of tasks of `steps` work steps, one batch after the other.
 struct Batches<'a> {
     run: &'a Run,
     size: u32,
@@ -36,7 +36,7 @@ impl Batches<'_> {
         }
     }
 
-    /// `submit` hands a batch over.
+    /// `submit` submits a batch.
     fn measure(&self, submit: impl Fn()) -> Throughput {
         let mut done = measure_by(self.run.budget(), |batches| {
             let target = bumps() + u64::from(batches) * u64::from(self.size);
@@ -76,7 +76,7 @@ impl Job for Batches<'_> {
 }
 
 fn measure(run: &Run, size: u32, length: Duration) -> Outcome {
-    let steps = Pace::measure(THREADS).steps_of(length); // While there is no pool yet.
+    let steps = Pace::measure(THREADS).steps_of(length); // Measured before a pool exists.
     let batches = Batches { run, size, steps };
     let done = if run.pool == BATCH {
         batches.at_once()
@@ -91,7 +91,7 @@ pub fn cases() -> Vec<Case> {
         Case::new(
             format!("batch/{size}/{name}"),
             "Batches",
-            "What does a task cost that is handed over with others, from the first to the last completion?",
+            "What does a task of a batch cost, from the first submit to the last completion?",
             POOLS,
             move |run| measure(run, size, length),
         )

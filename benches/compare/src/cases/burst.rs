@@ -1,4 +1,4 @@
-//! What does a pool burn that has work now and then?
+//! How much processor time does a pool use for occasional bursts of work?
 
 use std::thread;
 use std::time::Duration;
@@ -64,7 +64,7 @@ pub fn cases() -> Vec<Case> {
     let case = Case::new(
         "burst/100ms".into(),
         "Bursts",
-        "What does a burst of 500 tasks of 10 us each 100 ms burn, as a multiple of its work?",
+        "How much processor time does a burst of 500 tasks of 10 us use, one every 100 ms, as a multiple of its work?",
         COMMON,
         |run| {
             let pace = Pace::measure(THREADS);

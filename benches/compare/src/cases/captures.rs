@@ -13,7 +13,7 @@ use measure::case::{Case, Run};
 
 const THREADS: u32 = 4;
 
-/// Empty tasks that carry an array.
+/// Empty tasks that capture an array.
 struct Carry<'a, const WORDS: usize>(&'a Run);
 
 impl<const WORDS: usize> Carry<'_, WORDS> {
@@ -35,7 +35,7 @@ impl<const WORDS: usize> Job for Carry<'_, WORDS> {
     }
 }
 
-/// The same, but allocations are counted and time is not of interest.
+/// The same, but counts allocations instead of measuring time.
 struct Count<'a, const WORDS: usize>(&'a Run);
 
 impl<const WORDS: usize> Job for Count<'_, WORDS> {
@@ -45,7 +45,7 @@ impl<const WORDS: usize> Job for Count<'_, WORDS> {
         gate::fill(peer, THREADS);
         let tasks = self.0.choose(100_000, 40_000, 20_000);
         let submit = || Carry::<WORDS>::submit(peer);
-        // The queue grows to what it will need, the threads get their blocks.
+        // Lets the queue grow to its final size, and the threads get their memory.
         throughput::section(1, 2 * tasks, &submit);
         let mut spent = None;
         let count = allocations::during(|| spent = Some(throughput::section(1, tasks, &submit)));
@@ -54,7 +54,7 @@ impl<const WORDS: usize> Job for Count<'_, WORDS> {
     }
 }
 
-/// To a hundredth: the threads of the measurement allocate some, and tasks are many.
+/// Rounded to a hundredth, because the threads of the measurement allocate a little, too.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 pub fn per(count: u64, tasks: u32) -> f64 {
     (count as f64 / f64::from(tasks) * 100.0).round() / 100.0
@@ -73,14 +73,14 @@ fn sized<const WORDS: usize>() -> [Case; 2] {
     let time = Case::new(
         format!("captures/{bytes}"),
         "Captures",
-        "What does a task cost that carries so many bytes?",
+        "What does a task cost that captures this many bytes?",
         COMMON,
         move |run| with(&run.pool, shape, Carry::<WORDS>(run)),
     );
     let heap = Case::new(
         format!("allocations/{bytes}"),
         "Heap allocations",
-        "How often does a task that carries so many bytes go to the heap?",
+        "How many heap allocations does a task make that captures this many bytes?",
         COMMON,
         move |run| with(&run.pool, shape, Count::<WORDS>(run)),
     );

@@ -1,8 +1,8 @@
-//! Real work: the sums of many small files, up to 20,000.
+//! Real work: the checksums of up to 20,000 small files.
 //!
-//! The program is the example `checksum` of this library without its output: a walker finds files
-//! in order and submits a task for each, a task reads its file in pieces and hashes it. Here the
-//! sums are added up, which also proves that every program has read every file.
+//! The program is this library's example `checksum` without its output: a walker finds the files in
+//! order and submits a task for each, which reads the file in pieces and hashes it. The case adds
+//! the checksums up, which also proves that every program has read every file.
 
 use std::cell::RefCell;
 use std::error::Error;
@@ -28,10 +28,10 @@ const BRIDGE: &str = "rayon par_bridge";
 const CHUNK: usize = 128 * 1024;
 const QUEUE_DEPTH: u32 = 256;
 
-/// The sum of the first words of all sums. It does not depend on their order.
+/// The sum of the first words of all checksums. It does not depend on their order.
 static SUM: AtomicU64 = AtomicU64::new(0);
 
-/// Adds the sum of this file. One that cannot be read adds nothing, and the total shows it.
+/// Adds the checksum of this file. An unreadable file adds nothing, so the total is wrong.
 fn add(path: &Path) {
     let _ = hash(path).map(|word| SUM.fetch_add(word, Relaxed));
     bump();
@@ -82,7 +82,8 @@ impl Job for Sum<'_> {
 
 fn measure(run: &Run, files: u32) -> Outcome {
     let tree = tree(files)?;
-    walk(&tree).for_each(|path| drop(fs::read(path))); // The kernel's cache is warm for every pool.
+    // Warms the kernel's cache, so that it is warm for every pool.
+    walk(&tree).for_each(|path| drop(fs::read(path)));
     let meter = Meter::start();
     match run.pool.as_str() {
         BRIDGE => rayon_pool(cores()).install(|| {
@@ -101,13 +102,13 @@ fn measure(run: &Run, files: u32) -> Outcome {
         .with("cpu", "us/file", each(spent.cpu.as_secs_f64())))
 }
 
-/// A tree of so many files, made once for each number. Its sum lies beside it.
+/// A tree of this many files, created once per number. Its total is in a file next to it.
 fn tree(files: u32) -> Result<PathBuf, Box<dyn Error>> {
     let tree = std::env::temp_dir().join(format!("compare-checksum-1-{files}"));
     if tree.join(".sum").exists() {
         return Ok(tree);
     }
-    // Made under another name, so that a tree of the right name is always whole.
+    // Created under another name, so that a tree of the right name is always complete.
     let making = tree.with_extension(std::process::id().to_string());
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {
@@ -120,7 +121,7 @@ fn tree(files: u32) -> Result<PathBuf, Box<dyn Error>> {
     for number in 0..files {
         let folder = making.join(format!("{:03}", number / 100));
         fs::create_dir_all(&folder)?;
-        // From nothing to 16 KiB, as sources and small pictures are.
+        // From 0 to 16 KiB, as source files and small images.
         let words = next() % 2048;
         let bytes: Vec<u8> = (0..words).flat_map(|_| next().to_le_bytes()).collect();
         let path = folder.join(format!("{number:05}.bin"));
@@ -129,7 +130,7 @@ fn tree(files: u32) -> Result<PathBuf, Box<dyn Error>> {
     }
     fs::write(making.join(".sum"), sum.to_string())?;
     if fs::rename(&making, &tree).is_err() {
-        fs::remove_dir_all(&making)?; // Another process was quicker.
+        fs::remove_dir_all(&making)?; // Another process was faster.
     }
     Ok(tree)
 }
@@ -148,7 +149,7 @@ pub fn cases() -> Vec<Case> {
         Case::new(
             format!("checksum/{files}"),
             "Real work",
-            "What does the sum of each of so many small files take, found and hashed?",
+            "How long does it take per file to find and hash this many small files?",
             &pools,
             move |run| measure(run, files),
         )

@@ -1,4 +1,4 @@
-//! What does it cost to grow to a thousand threads, and to give them up again?
+//! What does it cost to grow to a thousand threads and to shrink again?
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
@@ -13,12 +13,12 @@ use measure::case::Case;
 const THREADS: u32 = 1_000;
 const KEEP_ALIVE: Duration = Duration::from_millis(100);
 
-/// How long to wait for threads to end beyond the time that they idle.
+/// How long to wait for threads to end after their keep-alive.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 struct UpAndDown;
 
-/// Counts tasks in, and holds them until it is opened.
+/// Counts arriving tasks, and holds them until it is opened.
 #[derive(Default)]
 struct Hold {
     state: Mutex<(u32, bool)>,
@@ -63,7 +63,7 @@ impl ElasticJob for UpAndDown {
             pool.submit(move || hold.enter());
         }
         if !hold.wait_for_all() {
-            return Err("it did not grow to a thread for each of 1,000 tasks".into());
+            return Err("the pool did not start a thread for each of 1,000 tasks".into());
         }
         let grown = meter.stop();
         let peak = resident_memory().unwrap_or(0.0);
@@ -71,7 +71,7 @@ impl ElasticJob for UpAndDown {
         let freed = Instant::now();
         while threads().unwrap_or(0.0) > had + 0.5 {
             if freed.elapsed() > KEEP_ALIVE + PATIENCE {
-                return Err("its threads did not end when they had idled long enough".into());
+                return Err("the threads did not end after their keep-alive".into());
             }
             thread::sleep(Duration::from_millis(1));
         }

@@ -11,7 +11,7 @@ use measure::case::{Case, Run};
 const QUESTION: &str =
     "What does an empty task cost, from the first submit to the last completion?";
 
-/// Empty tasks from so many producers.
+/// Empty tasks from `producers` threads.
 pub struct Empty<'a> {
     pub run: &'a Run,
     pub threads: u32,
@@ -37,7 +37,8 @@ pub fn cases() -> Vec<Case> {
         for threads in [2, 4] {
             for producers in [1, 4, 16] {
                 let pools = match depth {
-                    // Each task costs it a thread, with any number of submitters: once is enough.
+                    // Here each task costs a thread, with any number of submitters, so one row is
+                    // enough.
                     None if (threads, producers) != (2, 1) => without(ALL, &["thread per task"]),
                     None => ALL.to_vec(),
                     Some(_) => BOUNDED.to_vec(),

@@ -1,7 +1,6 @@
-//! What does a task cost whose value is taken when it ends, whichever ends first?
+//! What does a task cost whose value is taken when it ends, in any order?
 //!
-//! The values are numbers, which one thread adds up as they come: the sum proves that each was taken
-//! once.
+//! The values are numbers, which one thread adds up: the sum proves that each was taken once.
 
 use std::time::Duration;
 
@@ -31,16 +30,16 @@ const QUICK: &[&str] = &[
     "tokio JoinSet, spawn_blocking",
 ];
 
-/// The same tasks without a group, joined in the order in which they were spawned.
+/// The same tasks without a group, joined in the order of their spawns.
 const HANDLES: &str = "anthill, a handle each";
 
-/// What one writes without groups: each task sends its value, and the caller counts.
+/// The usual code without groups: each task sends its value, and the caller counts.
 const CHANNEL: &str = "anthill, a channel by hand";
 
-/// Tasks of a group.
+/// Tasks per group.
 const TASKS: u32 = 1_000;
 
-/// Runs a group of the tasks, and adds up what they give.
+/// Runs a group of the tasks, and returns the sum of their values.
 type Grouped = Box<dyn FnMut() -> u64>;
 
 fn grouped(name: &str, work: impl Fn(u32) -> u32 + Copy + Send + 'static) -> Option<Grouped> {
@@ -131,7 +130,7 @@ async fn sum(mut set: JoinSet<u32>) -> u64 {
 }
 
 fn measure(run: &Run, length: Duration) -> Outcome {
-    let count = Pace::measure(cores()).steps_of(length); // While there is no pool yet.
+    let count = Pace::measure(cores()).steps_of(length); // Measured before a pool exists.
     let work = move |number| {
         steps(count);
         number
@@ -154,7 +153,7 @@ pub fn cases() -> Vec<Case> {
         Case::new(
             format!("group/{name}"),
             "Groups",
-            "What does a task cost, one of 1,000, whose value is taken when it ends?",
+            "What does a task cost in a group of 1,000 whose values are taken as tasks end?",
             POOLS,
             move |run| measure(run, length),
         )
@@ -171,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_of_group_gives_each_value_once() {
+    fn every_kind_of_group_returns_each_value_once() {
         for pool in POOLS {
             let mut grouped = grouped(pool, |number| number).expect("it is known");
             assert_eq!(grouped(), 499_500, "{pool}");

@@ -1,4 +1,4 @@
-//! What does it cost to hand a task to a thread that is free, where nothing may be queued?
+//! What does it cost to hand a task to a free thread if no task may be queued?
 
 use std::sync::Arc;
 use std::thread;
@@ -19,18 +19,18 @@ use measure::case::{Case, Outcome, Run};
 
 const MAILBOX: &str = "bare mailbox";
 
-/// Longer than any pool spins or yields before sleeping.
+/// Longer than any pool spins or yields before it sleeps.
 const PAUSE: Duration = Duration::from_micros(300);
 
-/// A mailbox for each pair of a producer and a thread that can work at the same time. Threads
-/// beyond that would only sleep.
+/// A mailbox for each pair of a producer and a thread that can work at the same time. Further
+/// threads would only sleep.
 fn mailboxes(threads: u32, producers: u32, body: fn()) -> Vec<Arc<Mailbox>> {
     (0..threads.min(producers))
         .map(|_| Mailbox::start(body))
         .collect()
 }
 
-/// Submits back to back: the next task comes while the threads still look for one.
+/// Submits back to back: the next task arrives while the threads still search.
 fn window(run: &Run, threads: u32, producers: u32) -> Outcome {
     if run.pool != MAILBOX {
         let job = Empty {
@@ -46,14 +46,14 @@ fn window(run: &Run, threads: u32, producers: u32) -> Outcome {
         thread_local! {
             static MINE: std::cell::OnceCell<usize> = const { std::cell::OnceCell::new() };
         }
-        let relaxed = std::sync::atomic::Ordering::Relaxed; // A number of its own, no more.
+        let relaxed = std::sync::atomic::Ordering::Relaxed; // A number of its own, which orders nothing.
         let mine = MINE.with(|mine| *mine.get_or_init(|| next.fetch_add(1, relaxed)));
         mailboxes[mine % mailboxes.len()].send();
     };
     Ok(throughput::measure(producers, run.budget(), submit).report())
 }
 
-/// Submits with pauses: by then every thread sleeps.
+/// Submits with pauses, in which every thread goes to sleep.
 struct Paused<'a> {
     run: &'a Run,
     threads: u32,
@@ -117,12 +117,12 @@ fn paused(run: &Run, threads: u32, producers: u32) -> Outcome {
     if run.pool != MAILBOX {
         return with(&run.pool, Shape::bounded(threads, 0), job);
     }
-    // The word cannot carry when it was sent. Each producer has a box of its own.
+    // The word cannot contain the time of the send, so each producer has its own mailbox.
     let boxes: Vec<_> = (0..producers).map(|_| Stamped::start()).collect();
     Ok(job.measure(&|number, stamps| boxes[number as usize].send(stamps)))
 }
 
-/// A mailbox beside which lies when it was last sent to.
+/// A mailbox with the time of the last send.
 struct Stamped {
     mailbox: Arc<Mailbox>,
     letter: Arc<std::sync::Mutex<Option<(Instant, &'static Stamps)>>>,
@@ -141,10 +141,10 @@ impl Stamped {
         Self { mailbox, letter }
     }
 
-    /// Not for several threads at once: the last letter would be read twice.
+    /// Must not be called by several threads at once, because the last stamp would be read twice.
     fn send(&self, stamps: &'static Stamps) {
         let letter = Some((Instant::now(), stamps));
-        // No other thread holds this lock now: it costs what the stamp of a task costs.
+        // No other thread holds this lock now, so it costs as much as the stamp of a task.
         self.mailbox
             .send_with(|| *self.letter.lock().expect("not poisoned") = letter);
     }
@@ -158,7 +158,7 @@ pub fn cases() -> Vec<Case> {
             let case = Case::new(
                 format!("handoff/window/{threads}w/{producers}p"),
                 "Hand-off, back to back",
-                "What does a hand-off cost while threads and submitters still look (depth 0)?",
+                "What does a hand-off cost while threads and submitters still spin (depth 0)?",
                 &pools,
                 move |run| window(run, threads, producers),
             );
@@ -170,7 +170,7 @@ pub fn cases() -> Vec<Case> {
             let case = Case::new(
                 format!("handoff/paused/{threads}w/{producers}p"),
                 "Hand-off, after a pause",
-                "How long after its submit does a task start when every thread sleeps (depth 0)?",
+                "How long after its submit does a task start if every thread sleeps (depth 0)?",
                 &pools,
                 move |run| paused(run, threads, producers),
             );

@@ -1,4 +1,4 @@
-//! How close do CPU tasks come to the time that their bare work takes?
+//! How close to their bare work is the time of CPU-bound tasks?
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const GROUP: &str = "CPU tasks, time over the ideal";
 /// More threads than a small machine has cores.
 const THREADS: u32 = 4;
 
-/// The same work in a loop on each core, and no pool: what a machine that others use too comes to.
+/// The same work in a loop on each core, without a pool: the best that a shared machine can do.
 const LOOP: &str = "bare loop";
 
 struct Work<'a> {
@@ -74,7 +74,7 @@ pub fn cases() -> Vec<Case> {
                     depth,
                 };
                 let case = Case::new(name, GROUP, QUESTION, &and(pools, LOOP), move |run| {
-                    let pace = Pace::measure(THREADS); // While there is no pool yet.
+                    let pace = Pace::measure(THREADS); // Measured before a pool exists.
                     let job = Work {
                         run,
                         pace,

@@ -1,4 +1,4 @@
-//! What does a pool cost that has nothing to do?
+//! What does an idle pool cost?
 
 use std::thread;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::peers::{COMMON, QUICK, with, with_elastic, without};
 use crate::report::Report;
 use measure::case::{Case, Outcome, Run};
 
-/// Threads that were busy a moment ago and now are not.
+/// Threads that were busy shortly before.
 struct Quiet<'a>(&'a Run);
 
 const QUIET_THREADS: u32 = 16;
@@ -20,10 +20,10 @@ impl Job for Quiet<'_> {
 
     fn run<P: Peer>(self, peer: &'static P) -> Report {
         gate::fill(peer, QUIET_THREADS);
-        // Threads that still spin may stop, and so may the other pools of this case, which run beside it.
+        // Time for threads to stop spinning. The other pools of this case run at the same time.
         thread::sleep(Duration::from_millis(500));
         let time = Duration::from_millis(u64::from(self.0.choose(10_000, 10_000, 400)));
-        // The files of the kernel are read outside of the section, for that costs more than a pool.
+        // Read outside of the section, because reading files of the kernel costs more than a pool.
         let before = sleeps();
         let own = own_time();
         let meter = Meter::start();
@@ -32,12 +32,13 @@ impl Job for Quiet<'_> {
         let own = own_time().saturating_sub(own);
         let after = sleeps();
         let per_second = |value: f64| value / time.as_secs_f64();
-        // Less what this thread took to go to sleep and to wake up. It is read before the first and
-        // after the second, so the few microseconds between two readings are not put on the pool.
+        // Minus the time that this thread took to sleep and to wake up. It is read before the first
+        // and after the second reading, so that the few microseconds in between are not attributed
+        // to the pool.
         let cpu = per_second(spent.cpu.saturating_sub(own).as_secs_f64() * 1e6);
         let report = Report::new().with("cpu", "us/s", cpu);
         match after.zip(before) {
-            // Less the one of this thread. Threads that have ended take theirs with them.
+            // Minus the sleep of this thread. Threads that have ended are not counted.
             Some((after, before)) => report.with(
                 "wake-ups",
                 "per s",
@@ -48,7 +49,7 @@ impl Job for Quiet<'_> {
     }
 }
 
-/// Longer than anything here takes.
+/// Longer than any part of this case.
 const KEEP_ALIVE: Duration = Duration::from_mins(1);
 
 impl ElasticJob for Quiet<'_> {
@@ -62,8 +63,8 @@ impl ElasticJob for Quiet<'_> {
     }
 }
 
-/// Pools whose idle threads would end within the ten seconds are set to keep them: what a thread's
-/// end costs is another question.
+/// Pools whose idle threads would end within the ten seconds are configured to keep them, because
+/// this case does not measure the end of a thread.
 fn quiet(run: &Run) -> Outcome {
     match run.pool.as_str() {
         "anthill" | "tokio spawn_blocking" => with_elastic(&run.pool, Quiet(run)),
@@ -71,7 +72,7 @@ fn quiet(run: &Run) -> Outcome {
     }
 }
 
-/// Many threads that sleep, and what was resident before there was a pool.
+/// Many sleeping threads, and the resident memory before the pool was built.
 struct Resident {
     before: Option<f64>,
 }
@@ -85,7 +86,7 @@ impl Job for Resident {
         let meter = Meter::start();
         gate::fill(peer, RESIDENT_THREADS);
         let spent = meter.stop();
-        // Of all threads that there are, some pools have more. Less this one.
+        // All threads, because some pools have more than configured. Minus this one.
         let workers = threads()? - 1.0;
         let each = (resident_memory()? - self.before?) / 1024.0 / workers;
         Some(
@@ -100,23 +101,23 @@ pub fn cases() -> Vec<Case> {
     let quiet = Case::new(
         "idle/quiet".into(),
         "An idle pool",
-        "What do 16 idle workers burn, and how often do they wake up?",
+        "How much processor time do 16 idle workers use, and how often do they wake up?",
         COMMON,
         quiet,
     );
     let resident = Case::new(
         "idle/memory".into(),
         "An idle worker's memory",
-        "How much resident memory does each of 1,000 idle workers take?",
+        "How much resident memory does each of 1,000 idle workers use?",
         COMMON,
         |run| {
             let before = resident_memory();
             let shape = Shape::unlimited(RESIDENT_THREADS);
             let report = with(&run.pool, shape, Resident { before })?;
-            report.ok_or_else(|| "the memory of a process is known on Linux only".into())
+            report.ok_or_else(|| "the memory of a process can be read on Linux only".into())
         },
     );
-    // A thousand threads of rayon look for work for seconds before they sleep.
+    // A thousand threads of rayon search for seconds before they sleep.
     let few = without(QUICK, &["rayon"]);
     let quiet = quiet.quick(true, QUICK).together();
     vec![quiet, resident.quick(true, &few)]

@@ -1,4 +1,4 @@
-//! What does a short section under a lock cost, and how fairly is it shared?
+//! What does a short critical section cost, and how evenly do threads enter?
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -12,7 +12,7 @@ use crate::report::Report;
 use crate::work::steps;
 use measure::case::{Case, Outcome, Run};
 
-/// A number under a lock.
+/// A number behind a lock.
 trait Lock: Sync + Default {
     fn with(&self, section: impl FnOnce(&mut u64));
 }
@@ -45,14 +45,14 @@ impl Lock for spin::Mutex<u64> {
     }
 }
 
-/// Steps in a section, some nanoseconds; and outside.
+/// Work steps inside a section, some nanoseconds, and outside.
 #[derive(Clone, Copy)]
 struct Load {
     inside: u32,
     outside: u32,
 }
 
-/// Enters sections from so many threads until the time is up.
+/// Enters sections from `threads` threads until the time is up.
 fn enter<L: Lock>(run: &Run, threads: u32, load: Load) -> Report {
     let (lock, over) = (L::default(), AtomicBool::new(false));
     let begin = Barrier::new(threads as usize + 1);
@@ -116,7 +116,7 @@ pub fn cases() -> Vec<Case> {
             let case = Case::new(
                 format!("locks/{name}/{threads}"),
                 "Locks",
-                "What does a section of some nanoseconds cost under a lock, and how fairly is it shared?",
+                "What does a critical section of some nanoseconds cost, and how evenly do threads enter?",
                 &pools,
                 move |run| measure(run, threads, load),
             );
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn every_lock_excludes() {
+    fn every_lock_excludes_other_threads() {
         assert_eq!(counts::<SpinLock<u64>>(), 4000);
         assert_eq!(counts::<parking_lot::Mutex<u64>>(), 4000);
         assert_eq!(counts::<std::sync::Mutex<u64>>(), 4000);

@@ -1,7 +1,7 @@
-//! How close does a mapping come to the time that its bare work takes?
+//! How close to its bare work is the time of a mapping?
 //!
-//! The items are numbers and so are their results, which one thread adds up as they come: the sum
-//! proves that each item was mapped once. Where results come in order it checks that, too.
+//! The items and their results are numbers, which one thread adds up: the sum proves that each item
+//! was mapped once. If results are in order, the case checks that, too.
 
 use std::thread;
 use std::time::Duration;
@@ -22,8 +22,8 @@ use crate::throughput::measure_by;
 use crate::work::{Pace, steps};
 use measure::case::{Case, Outcome, Run};
 
-/// First what is lazy and in order, with a bounded number of items ahead; then what is not in order;
-/// then rayon's mapping of a range, which is there as a whole; at last no mapping at all.
+/// First the lazy mappings in order, with a bounded number of items ahead. Then the unordered ones.
+/// Then rayon's mapping of a range, whose length is known. Last, no mapping at all.
 const POOLS: &[&str] = &[
     "anthill map",
     "pariter",
@@ -40,13 +40,13 @@ const QUICK: &[&str] = &["anthill map", "anthill map_unordered", "pariter", LOOP
 
 const LOOP: &str = "bare loop";
 
-/// Futures that a user of tokio has in flight for each thread.
+/// Futures that a user of tokio has in flight per thread.
 const IN_FLIGHT_PER_THREAD: usize = 64;
 
-/// A mapping of so many numbers, which are then added up.
+/// Maps this many numbers and adds the results up.
 type Mapping = Box<dyn FnMut(u32) -> u64>;
 
-/// The sum of results that come in order.
+/// Adds up results, and checks that they are in order.
 fn in_order(results: impl IntoIterator<Item = u32>) -> u64 {
     let numbered = (0_u32..).zip(results);
     let checked = numbered.inspect(|(number, result)| assert_eq!(number, result, "the order"));
@@ -57,7 +57,7 @@ fn in_any_order(results: impl IntoIterator<Item = u32>) -> u64 {
     results.into_iter().map(u64::from).sum()
 }
 
-/// The mapping of that name, on as many threads as there are cores.
+/// The mapping of that name, with one thread per core.
 fn mapping(
     name: &str,
     work: impl Fn(u32) -> u32 + Copy + Send + Sync + 'static,
@@ -84,7 +84,7 @@ fn mapping(
             Box::new(move |items| in_any_order(pool.map_unordered(0..items, work).flatten()))
         }
         "pariter" => Box::new(move |items| {
-            // Its threads are started anew for each mapping.
+            // It starts its threads for each mapping.
             let threads = |options: ParallelMapBuilder<_>| options.threads(threads);
             in_order((0..items).parallel_map_custom(threads, work))
         }),
@@ -147,7 +147,7 @@ fn spawned(
     iter((0..items).map(move |item| runtime.spawn_blocking(move || work(item))))
 }
 
-/// The values of a stream of results, as an iterator.
+/// A stream of results as an iterator.
 struct Values<'a, S>(&'a Runtime, S);
 
 impl<S: Stream<Item = Result<u32, JoinError>> + Unpin> Iterator for Values<'_, S> {
@@ -160,7 +160,7 @@ impl<S: Stream<Item = Result<u32, JoinError>> + Unpin> Iterator for Values<'_, S
 }
 
 fn measure(run: &Run, length: Duration) -> Outcome {
-    let count = Pace::measure(cores()).steps_of(length); // While there is no pool yet.
+    let count = Pace::measure(cores()).steps_of(length); // Measured before a pool exists.
     let work = move |number| {
         steps(count);
         number
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_mapping_gives_each_result_once() {
+    fn every_mapping_returns_each_result_once() {
         for pool in POOLS {
             let mut mapping = mapping(pool, |number| number).expect("it is known");
             assert_eq!(mapping(1_000), 499_500, "{pool}");

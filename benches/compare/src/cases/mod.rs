@@ -1,4 +1,4 @@
-//! The cases. A file for each question.
+//! The cases, one file per question.
 
 mod batch;
 mod burst;
@@ -26,7 +26,7 @@ mod typed;
 
 use measure::case::Case;
 
-/// Every case, in the order in which a report shows them.
+/// Every case, in the order of the report.
 pub fn all() -> Vec<Case> {
     [
         empty::cases(),

@@ -1,4 +1,4 @@
-//! What do several pools behind one interface give?
+//! What do several pools behind one handle gain?
 
 use multi_pool::{LeastTasks, MultiPool, MultiPoolExt};
 use pool_core::Pool;
@@ -42,7 +42,7 @@ pub fn cases() -> Vec<Case> {
             let case = Case::new(
                 format!("multi/{pools}/{producers}p"),
                 "MultiPool",
-                "What does an empty task cost over 1, 2 and 4 pools of 4 workers in all?",
+                "What does an empty task cost over 1, 2 and 4 pools with 4 workers in total?",
                 &names,
                 move |run| spread(run, pools, producers),
             );

@@ -1,4 +1,4 @@
-//! What does a submit from inside a task cost?
+//! What does a submit inside a task cost?
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use measure::case::{Case, Outcome, Run};
 const THREADS: u32 = 4;
 const SCOPE: &str = "rayon scope";
 
-/// A binary tree of so many levels: each task submits two.
+/// A binary tree of this many levels: each task submits two.
 struct Tree<'a> {
     run: &'a Run,
     levels: u32,
@@ -55,7 +55,7 @@ fn tasks_of(levels: u32) -> u32 {
     (1 << (levels + 1)) - 1
 }
 
-/// One after the other: each task submits the next.
+/// A chain: each task submits the next.
 struct Chain<'a> {
     run: &'a Run,
     tasks: u32,
@@ -82,8 +82,9 @@ impl Job for Chain<'_> {
     }
 }
 
-/// The figures of the last size. The others warm the pool; one that takes several budgets is the
-/// last, for some pools need a slice of the scheduler for each task beside neighbours that spin.
+/// Returns the figures of the last size. The others warm the pool. If a size takes several budgets,
+/// it is the last one, because next to spinning neighbours some pools need a time slice of the
+/// scheduler per task.
 fn ever_larger(run: &Run, sizes: &[u32], measure: impl Fn(u32) -> Throughput) -> Report {
     let mut report = Report::new();
     for &size in sizes {
@@ -98,7 +99,7 @@ fn ever_larger(run: &Run, sizes: &[u32], measure: impl Fn(u32) -> Throughput) ->
 
 /// From the first submit to the end of the last task.
 fn measure(tasks: u32, first: impl FnOnce()) -> Throughput {
-    // What was before is over, and its threads are where idle threads are.
+    // The earlier tasks have ended, and idle threads are at rest.
     std::thread::sleep(Duration::from_millis(1));
     let target = bumps() + u64::from(tasks);
     let meter = Meter::start();
@@ -117,7 +118,7 @@ fn grow_in_scope(scope: &Scope<'_>, levels: u32) {
     bump();
 }
 
-/// What users of rayon write: they wait for the whole tree anyway.
+/// As users of rayon write it: they wait for the whole tree anyway.
 fn tree_in_scope(run: &Run, levels: u32) -> Report {
     let pool = peers::rayon_pool(THREADS);
     ever_larger(run, &heights(levels), |levels| {
@@ -128,7 +129,7 @@ fn tree_in_scope(run: &Run, levels: u32) -> Report {
 }
 
 fn tree(run: &Run) -> Outcome {
-    let levels = run.choose(19, 17, 16); // 2^20, 2^18 and 2^17 tasks, less one.
+    let levels = run.choose(19, 17, 16); // 2^20, 2^18 and 2^17 tasks, minus one.
     if run.pool == SCOPE {
         return Ok(tree_in_scope(run, levels));
     }
@@ -160,7 +161,7 @@ mod tests {
     use super::*;
     use crate::meter::Spent;
 
-    /// How many tasks the last size has of a pool that takes so long for each.
+    /// The number of tasks of the last size for a pool that takes this long per task.
     fn last_size(each: Duration) -> u32 {
         let run = Run {
             case: String::new(),
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_pool_is_not_asked_for_more() {
+    fn a_slow_pool_gets_fewer_tasks() {
         assert_eq!(last_size(Duration::from_nanos(1)), 1000);
         assert_eq!(last_size(Duration::from_millis(5)), 100);
         assert_eq!(last_size(Duration::from_millis(500)), 10);

@@ -1,4 +1,4 @@
-//! What becomes of tasks where twice as many come as can be done?
+//! What happens to tasks if twice as many are offered as can be run?
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::thread;
@@ -19,7 +19,7 @@ const SHAPE: Shape = Shape {
     depth: Some(64),
 };
 
-/// Refusals of a pool that is full and stays so.
+/// Refusals by a pool that stays full.
 struct Refusals<'a> {
     run: &'a Run,
     producers: u32,
@@ -32,7 +32,7 @@ impl RefusingJob for Refusals<'_> {
         gate::fill(peer, SHAPE.threads);
         let held: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(true)));
         let begun: &'static AtomicU32 = Box::leak(Box::new(AtomicU32::new(0)));
-        // Their holders sleep, so that what is measured has the cores.
+        // The tasks that hold the pool sleep, so that the measured code has the cores.
         let body = move || {
             begun.fetch_add(1, Relaxed);
             while held.load(Relaxed) {
@@ -45,7 +45,7 @@ impl RefusingJob for Refusals<'_> {
             thread::sleep(Duration::from_millis(1));
         }
         while peer.try_submit(body) {}
-        // A refusal counts as an end, so the same measurement serves.
+        // A refusal counts as an end, so that the same measurement can be used.
         let submit = || {
             assert!(!peer.try_submit(task()), "it is full");
             bump();
@@ -56,7 +56,7 @@ impl RefusingJob for Refusals<'_> {
     }
 }
 
-/// Twice what four threads can do.
+/// Twice as many tasks as four threads can run.
 struct Twice<'a>(&'a Run);
 
 const NAP: Duration = Duration::from_millis(1);
@@ -75,7 +75,7 @@ impl RefusingJob for Twice<'_> {
         let meter = Meter::start();
         let begin = Instant::now();
         for number in 0..offered {
-            // By the clock: what a sleep was too long is made up for.
+            // By the clock, so that a sleep that was too long is compensated for.
             thread::sleep((every * number).saturating_sub(begin.elapsed()));
             let submitted = Instant::now();
             let taken = peer.try_submit(move || {
@@ -118,8 +118,8 @@ pub fn cases() -> Vec<Case> {
     };
     let twice = Case::new(
         "overload/twice".into(),
-        "Overload, what was accepted",
-        "How late do accepted tasks start where twice as many are offered as can be done?",
+        "Overload, accepted tasks",
+        "How late do accepted tasks start if twice as many are offered as the pool can run?",
         REFUSING,
         |run| with_refusing(&run.pool, SHAPE, Twice(run)),
     );

@@ -1,4 +1,4 @@
-//! What does a pool pay for priorities?
+//! What do priorities cost?
 
 use pool_core::{Pool, Priority};
 
@@ -10,11 +10,11 @@ use measure::case::{Case, Outcome, Run};
 const THREADS: u32 = 4;
 
 const OFF: &str = "anthill";
-/// Each task is plain, so all are of one priority.
+/// Tasks without a priority, so all are normal.
 const ON: &str = "anthill priorities";
-/// Each task is given one: it has a record, as every task with options.
+/// Each task is given a priority, so it has a record, like every task with options.
 const GIVEN: &str = "anthill priorities given";
-/// The same without an order, for what the record alone costs.
+/// The same without priorities in the pool, which shows the cost of the record.
 const UNUSED: &str = "anthill priorities unused";
 
 fn spread(run: &Run, producers: u32) -> Outcome {
@@ -50,7 +50,7 @@ pub fn cases() -> Vec<Case> {
         Case::new(
             format!("priorities/{producers}p"),
             "Priorities",
-            "What does an empty task cost in a pool that starts tasks by their priority?",
+            "What does an empty task cost in a pool with priorities?",
             pools,
             move |run| spread(run, producers),
         )

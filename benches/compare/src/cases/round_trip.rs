@@ -1,4 +1,4 @@
-//! How long does it take to have a task run and to get its value?
+//! How long does it take to run a task and to get its value?
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -41,7 +41,7 @@ impl Job for Ask<'_> {
         let meter = Meter::start();
         let end = Instant::now() + self.run.budget();
         let mut trips = Vec::with_capacity(most as usize);
-        // With pauses their number counts, without them the time.
+        // With pauses, limited by the number of trips; without, by time.
         while trips.len() < most as usize && (self.pause.is_some() || Instant::now() < end) {
             trips.push(ask());
         }
@@ -63,7 +63,8 @@ pub fn cases() -> Vec<Case> {
         )
         .quick(true, QUICK)
     };
-    let question = "How long does a task's value take: asked back to back, and after a pause?";
+    let question =
+        "How long does it take to spawn a task and get its value: back to back, and after a pause?";
     let pause = Duration::from_micros(300);
     vec![
         case("window", ALL, question, None),

@@ -1,4 +1,4 @@
-//! Does a task cost more where there are many workers?
+//! Does a task cost more if there are many workers?
 
 use crate::cases::empty::Empty;
 use crate::peer::Shape;
@@ -12,7 +12,7 @@ pub fn cases() -> Vec<Case> {
             let case = Case::new(
                 format!("scaling/{threads}w/{producers}p"),
                 "Many workers",
-                "What does an empty task cost with so many live workers?",
+                "What does an empty task cost with this many live workers?",
                 MANY_THREADS,
                 move |run| {
                     let job = Empty {

@@ -1,4 +1,4 @@
-//! What does a task cost that borrows, in a scope that waits for all of its tasks?
+//! What does a borrowing task cost in a scope that waits for all of its tasks?
 
 use std::thread;
 use std::time::Duration;
@@ -16,20 +16,20 @@ use measure::case::{Case, Outcome, Run};
 
 const POOLS: &[&str] = &["anthill", "rayon", "scoped_threadpool", THREADS];
 
-/// A thread for each task.
+/// A thread per task.
 const THREADS: &str = "std thread::scope";
 
-/// Tasks of a scope.
+/// Tasks per scope.
 const TASKS: u32 = 1_000;
 
-/// As many threads at a time as a careful user would have.
+/// As many threads at a time as a careful user would start.
 const TASKS_IF_THREADS: u32 = 50;
 
 /// Runs a scope of the tasks.
 type Scoped = Box<dyn FnMut()>;
 
-/// Scopes of the pool of that name, which has a thread per core, and how many tasks each has. A task
-/// borrows how many steps it does.
+/// Scopes of the pool of that name, which has a thread per core, and the number of their tasks.
+/// Each task borrows its number of work steps.
 fn scoped(name: &str, count: u32) -> Option<(Scoped, u32)> {
     let task = |count: &u32| {
         steps(*count);
@@ -73,7 +73,7 @@ fn scoped(name: &str, count: u32) -> Option<(Scoped, u32)> {
 }
 
 fn measure(run: &Run, length: Duration) -> Outcome {
-    let count = Pace::measure(cores()).steps_of(length); // While there is no pool yet.
+    let count = Pace::measure(cores()).steps_of(length); // Measured before a pool exists.
     let (mut scoped, tasks) = scoped(&run.pool, count).ok_or_else(|| unknown(&run.pool))?;
     let mut done = measure_by(run.budget(), |scopes| {
         let target = bumps() + u64::from(scopes) * u64::from(tasks);
@@ -98,7 +98,7 @@ pub fn cases() -> Vec<Case> {
         Case::new(
             format!("scope/{name}"),
             "Scopes",
-            "What does a task cost that borrows, in a scope of 1,000 (of threads: 50)?",
+            "What does a borrowing task cost in a scope of 1,000 tasks (50 with a thread per task)?",
             POOLS,
             move |run| measure(run, length),
         )

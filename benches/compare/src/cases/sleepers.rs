@@ -1,4 +1,4 @@
-//! How well are thousands of threads kept busy?
+//! How busy are thousands of threads kept?
 
 use std::thread;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::report::Report;
 use crate::throughput::{Throughput, section};
 use measure::case::{Case, Run};
 
-/// What each task sleeps.
+/// The sleep of each task.
 const NAP: Duration = Duration::from_millis(10);
 
 struct Sleep<'a> {
@@ -24,7 +24,8 @@ impl Job for Sleep<'_> {
 
     fn run<P: Peer>(self, peer: &'static P) -> Report {
         gate::fill(peer, self.threads);
-        // Ever fewer of ever more threads: all of them together are what takes its time.
+        // Fewer repetitions with more threads, because the total number of tasks determines the
+        // time.
         let most = if self.threads > 1_000 { 8 } else { 20 };
         let each = self.run.choose(most, 5, 5);
         let tasks = self.threads * each;
@@ -35,7 +36,7 @@ impl Job for Sleep<'_> {
             });
         };
         let spent = section(1, tasks, &submit);
-        // A thread that sleeps needs no core, so threads are what the ideal is divided by.
+        // A sleeping thread needs no core, so the ideal is divided by the number of threads.
         let over = Throughput { spent, tasks }.over_ideal(NAP, self.threads);
         Report::new()
             .with("over_ideal", "x", over)
@@ -48,7 +49,7 @@ pub fn cases() -> Vec<Case> {
         Case::new(
             format!("sleepers/{threads}"),
             "Sleepers",
-            "How much longer than the ideal do tasks take that sleep 10 ms on so many threads?",
+            "How much longer than the ideal do tasks take that sleep 10 ms on this many threads?",
             MANY_THREADS,
             move |run| with(&run.pool, Shape::unlimited(threads), Sleep { run, threads }),
         )

@@ -16,17 +16,17 @@ use measure::case::{Case, Outcome, Run};
 const THREADS: u32 = 4;
 const FUTEX: &str = "bare futex wake";
 
-/// A task now and then.
+/// Single tasks with pauses between.
 struct Idle<'a> {
     run: &'a Run,
     every: Duration,
 }
 
 impl Idle<'_> {
-    /// Calls `submit` that often. It must note one delay.
+    /// Calls `submit` repeatedly. Each call must record one delay.
     fn measure(&self, mut submit: impl FnMut(&'static Stamps)) -> Report {
         sleep_exactly();
-        // Of a task each millisecond a p99 needs most of a second. No more than some thousands.
+        // One task per millisecond: a p99 needs most of a second.
         let tasks = self.run.choose(600, 150, 150);
         let tasks = match self.every {
             every if every < Duration::from_millis(1) => tasks * 5,
@@ -64,7 +64,7 @@ fn idle(run: &Run, every: Duration) -> Outcome {
     }
     let sleeper = Sleeper::start();
     thread::sleep(Duration::from_millis(2)); // It goes to sleep.
-    // What the last wake-up took is fetched before the next, so nothing of it is measured.
+    // The last delay is read before the next wake-up, so that reading it is not measured.
     let mut last: Option<Instant> = None;
     let take = |start: Instant| {
         loop {
@@ -76,7 +76,7 @@ fn idle(run: &Run, every: Duration) -> Outcome {
     };
     let report = job.measure(|stamps| {
         if last.is_none() {
-            // One before the first, whose delay is the first to be noted.
+            // One wake-up before the first that is recorded.
             let start = sleeper.wake();
             thread::sleep(every);
             last = Some(start);
@@ -89,7 +89,7 @@ fn idle(run: &Run, every: Duration) -> Outcome {
     Ok(report)
 }
 
-/// Bursts of short tasks that keep the pool at some two fifths of two cores.
+/// Bursts of short tasks that use about two fifths of two cores.
 struct Busy<'a> {
     run: &'a Run,
     pace: Pace,
@@ -131,7 +131,7 @@ pub fn cases() -> Vec<Case> {
         Case::new(
             format!("start/idle/{name}"),
             "Submit to start, idle pool",
-            "How soon does a task start on a pool that has nothing to do?",
+            "How soon does a task start on an idle pool?",
             &and(COMMON, FUTEX),
             move |run| idle(run, every),
         )
@@ -139,7 +139,7 @@ pub fn cases() -> Vec<Case> {
     let busy = Case::new(
         "start/busy".into(),
         "Submit to start, busy pool",
-        "How late may a task of 10 us start that comes in a burst with 19 others?",
+        "How late does a task of 10 us start that is submitted in a burst of 20?",
         COMMON,
         |run| {
             let pace = Pace::measure(THREADS);

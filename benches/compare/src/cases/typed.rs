@@ -1,4 +1,4 @@
-//! What is saved where all tasks are one function, and only their arguments are queued?
+//! What does a typed pool save, in which only arguments are queued?
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::report::Report;
 use crate::throughput;
 use measure::case::{Case, Outcome, Run};
 
-/// What every task gets.
+/// The argument of every task.
 type Argument = [u64; 4];
 
 const SHAPE: Shape = Shape {
@@ -21,7 +21,7 @@ const SHAPE: Shape = Shape {
     depth: None,
 };
 
-/// Measures whatever `submit` submits to.
+/// Measures the calls of `submit`.
 fn measure(run: &Run, producers: u32, submit: impl Fn(Argument) + Sync) -> Report {
     let submit = || submit([1; 4]);
     let done = throughput::measure(producers, run.budget(), submit);
@@ -48,7 +48,7 @@ fn anthill(run: &Run, producers: u32) -> Report {
     })
 }
 
-/// What one writes without a library: threads that take arguments from a channel.
+/// The usual code without a library: threads that receive arguments from a channel.
 fn channel<C: Mpmc>(run: &Run, producers: u32) -> Report {
     let sender = Arc::new(C::feed(SHAPE, |argument: Argument| {
         std::hint::black_box(argument);
@@ -74,8 +74,8 @@ pub fn cases() -> Vec<Case> {
         Case::new(
             format!("typed/{producers}p"),
             "The typed pool",
-            "What does a task cost where only an argument of 32 bytes is queued?",
-            peers::REFUSING, // The channels, as they are.
+            "What does a task cost if only an argument of 32 bytes is queued?",
+            peers::REFUSING, // The plain channels.
             move |asked| run(asked, producers),
         )
     };

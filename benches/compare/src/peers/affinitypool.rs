@@ -1,4 +1,4 @@
-//! `affinitypool`. It gives futures only, and a dropped future cancels its task.
+//! `affinitypool`. All its calls return futures, and a dropped future cancels its task.
 
 use std::mem::forget;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ impl Peer for Affinitypool {
         Self(Arc::new(pool.build()))
     }
 
-    /// To forget the future is what comes closest to a task that is not waited for. It spares the
-    /// pool the end of the future, and leaks it: its memory says nothing here.
+    /// Forgetting the future is the closest to a detached task. It saves the pool the end of the
+    /// future, and leaks it, so the memory of this peer means nothing here.
     #[inline]
     fn submit<F: FnOnce() + Send + 'static>(&self, task: F) {
         forget(self.0.spawn(task));

@@ -1,4 +1,4 @@
-//! Ours: `pool_core::Pool`.
+//! Our `pool_core::Pool`.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::peer::{Elastic, Peer, Refusing, Shape};
 
 pub struct Anthill(Pool);
 
-/// The library's word for a depth.
+/// Converts the depth of a shape.
 pub fn queue_depth(depth: Option<u32>) -> QueueDepth {
     depth.map_or(QueueDepth::Unlimited, |depth| {
         QueueDepth::Limited(depth as usize)

@@ -1,4 +1,4 @@
-//! `blocking`: `unblock` on its one global pool.
+//! `blocking`: `unblock` on its only, global pool.
 
 use std::num::NonZeroUsize;
 

@@ -1,4 +1,4 @@
-//! The plainest pool there is: threads that receive boxed closures from one channel.
+//! The simplest pool: threads that receive boxed closures from a channel.
 
 use std::thread;
 
@@ -6,7 +6,7 @@ use crate::peer::{Peer, Refusing, Shape};
 
 pub type Task = Box<dyn FnOnce() + Send>;
 
-/// A channel of many senders and many receivers.
+/// A multi-producer, multi-consumer channel.
 pub trait Mpmc: Send + Sync + Sized + 'static {
     type Sender<T: Send + 'static>: Clone + Send + Sync + 'static;
     type Receiver<T: Send + 'static>: Clone + Send + 'static;
@@ -16,7 +16,7 @@ pub trait Mpmc: Send + Sync + Sized + 'static {
     fn try_send<T: Send + 'static>(sender: &Self::Sender<T>, value: T) -> bool;
     fn receive<T: Send + 'static>(receiver: &Self::Receiver<T>) -> Option<T>;
 
-    /// Threads that call `body` with what comes through a new channel.
+    /// Threads that call `body` with each value that they receive from a new channel.
     fn feed<T: Send + 'static>(
         shape: Shape,
         body: impl Fn(T) + Clone + Send + 'static,
@@ -65,7 +65,6 @@ impl<C: Mpmc> Refusing for Channel<C> {
     }
 }
 
-/// `crossbeam_channel`.
 pub struct Crossbeam;
 
 impl Mpmc for Crossbeam {
@@ -95,7 +94,6 @@ impl Mpmc for Crossbeam {
     }
 }
 
-/// `kanal`.
 pub struct Kanal;
 
 impl Mpmc for Kanal {
@@ -125,10 +123,10 @@ impl Mpmc for Kanal {
     }
 }
 
-/// `crossfire`. It knows no depth of 0.
+/// `crossfire`, which has no channel of depth 0.
 pub struct Crossfire;
 
-/// Its bounded and its unbounded channel are different types.
+/// Its bounded and unbounded channels are different types.
 #[derive(Clone)]
 pub enum Fire<B, U> {
     Bounded(B),
@@ -142,7 +140,7 @@ impl Mpmc for Crossfire {
         Fire<crossfire::MRx<crossfire::mpmc::Array<T>>, crossfire::MRx<crossfire::mpmc::List<T>>>;
 
     fn channel<T: Send + 'static>(depth: Option<u32>) -> (Self::Sender<T>, Self::Receiver<T>) {
-        crossfire::detect_backoff_cfg(); // Its docs ask for it.
+        crossfire::detect_backoff_cfg(); // Recommended by its documentation.
         if let Some(depth) = depth {
             let (sender, receiver) = crossfire::mpmc::bounded_blocking(depth as usize);
             (Fire::Bounded(sender), Fire::Bounded(receiver))

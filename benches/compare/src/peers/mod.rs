@@ -1,4 +1,4 @@
-//! The pools, by name. A file each.
+//! The pools by name, one file each.
 
 mod affinitypool;
 mod anthill;
@@ -19,7 +19,7 @@ pub use anthill::{Anthill, queue_depth};
 pub use channel::{Channel, Crossbeam, Crossfire, Kanal, Mpmc};
 pub use rayon::pool as rayon_pool;
 
-/// Every pool with a queue without bound, or that has none at all.
+/// Pools with an unbounded queue or none.
 pub const ALL: &[&str] = &[
     "anthill",
     "crossbeam",
@@ -37,7 +37,7 @@ pub const ALL: &[&str] = &[
     "thread per task",
 ];
 
-/// Those whose queue can be bounded, and behind them well-known ones that cannot.
+/// Pools with a bounded queue, then well-known ones that have none.
 pub const BOUNDED: &[&str] = &[
     "anthill",
     "crossbeam",
@@ -48,10 +48,10 @@ pub const BOUNDED: &[&str] = &[
     "tokio spawn_blocking",
 ];
 
-/// Those that can hand a task over without a queue.
+/// Pools that can hand a task over without a queue.
 pub const RENDEZVOUS: &[&str] = &["anthill", "crossbeam", "kanal"];
 
-/// The ones that most users would pick, for cases where the others would only lengthen the run.
+/// The most popular pools, for cases in which the others would only lengthen the run.
 pub const COMMON: &[&str] = &[
     "anthill",
     "crossbeam",
@@ -64,7 +64,7 @@ pub const COMMON: &[&str] = &[
     "blocking",
 ];
 
-/// Those that can have thousands of threads.
+/// Pools that can have thousands of threads.
 pub const MANY_THREADS: &[&str] = &[
     "anthill",
     "crossbeam",
@@ -75,7 +75,7 @@ pub const MANY_THREADS: &[&str] = &[
     "blocking",
 ];
 
-/// Those of the quick version.
+/// Pools of the quick version.
 pub const QUICK: &[&str] = &[
     "anthill",
     "crossbeam",
@@ -86,17 +86,17 @@ pub const QUICK: &[&str] = &[
     "bare loop",
 ];
 
-/// Those that can refuse a task.
+/// Pools that can refuse a task.
 pub const REFUSING: &[&str] = &["anthill", "crossbeam", "crossfire", "kanal"];
 
-/// Those that grow and shrink. `blocking` grows too, but ends only threads above its limit.
+/// Pools that grow and shrink. `blocking` grows too, but ends only threads above its limit.
 pub const ELASTIC: &[&str] = &["anthill", "rusty_pool", "tokio spawn_blocking"];
 
 fn started<P: Peer>(shape: Shape) -> &'static P {
     Box::leak(Box::new(P::start(shape)))
 }
 
-/// Starts the pool of that name and does the job with it. The pool is never taken down.
+/// Starts the pool of that name and runs the job with it. The pool is never released.
 pub fn with<J: Job>(name: &str, shape: Shape, job: J) -> Result<J::Out, Box<dyn Error>> {
     Ok(match name {
         "anthill" => job.run(started::<Anthill>(shape)),
@@ -146,19 +146,19 @@ pub fn with_elastic<J: ElasticJob>(name: &str, job: J) -> Result<J::Out, Box<dyn
     })
 }
 
-/// A name that a case offers and that cannot be started.
+/// The error for a name that a case offers and that cannot be started.
 pub fn unknown(name: &str) -> Box<dyn Error> {
-    format!("there is no pool `{name}` of this kind").into()
+    format!("unknown pool `{name}` for this case").into()
 }
 
-/// All names but these.
+/// All names except these.
 pub fn without(pools: &[&'static str], these: &[&str]) -> Vec<&'static str> {
     let mut pools = pools.to_vec();
     pools.retain(|pool| !these.contains(pool));
     pools
 }
 
-/// `pools`, and one more behind them.
+/// `pools` followed by one more.
 pub fn and(pools: &[&'static str], one: &'static str) -> Vec<&'static str> {
     let mut pools = pools.to_vec();
     pools.push(one);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pool_runs_tasks_nested_tasks_and_gives_values() {
+    fn every_pool_runs_tasks_and_nested_tasks_and_returns_values() {
         for pool in ALL {
             assert_eq!(with(pool, Shape::unlimited(2), Six).unwrap(), 6, "{pool}");
         }

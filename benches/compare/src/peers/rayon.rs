@@ -1,4 +1,4 @@
-//! `rayon`: `spawn` on a pool of its own, and the free `spawn` inside.
+//! `rayon`: `ThreadPool::spawn`, and the free function `spawn` inside tasks.
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -6,7 +6,6 @@ use crate::peer::{Peer, Shape};
 
 pub struct Rayon(ThreadPool);
 
-/// A pool of so many threads.
 pub fn pool(threads: u32) -> ThreadPool {
     let pool = ThreadPoolBuilder::new().num_threads(threads as usize);
     pool.build().expect("threads can be started")

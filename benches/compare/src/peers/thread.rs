@@ -1,4 +1,4 @@
-//! No pool at all: `std::thread::spawn` for each task.
+//! No pool: `std::thread::spawn` for each task.
 
 use std::thread;
 

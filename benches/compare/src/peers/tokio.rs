@@ -41,7 +41,7 @@ pub struct SpawnBlocking(Runtime);
 impl SpawnBlocking {
     fn with(threads: u32, keep_alive: Option<Duration>) -> Self {
         let mut builder = Builder::new_multi_thread();
-        // One thread of the other kind, which has nothing to do.
+        // One async worker, which has nothing to do.
         builder
             .worker_threads(1)
             .max_blocking_threads(threads as usize);

@@ -1,5 +1,5 @@
-//! apalis, on each of its storages: batches of a hundred, handlers side by side, no lock for each job, as
-//! its examples have it.
+//! apalis, on each of its storages: batches of a hundred, concurrent handlers, no lock per job, as
+//! in its examples.
 
 mod postgres;
 mod redis;
@@ -22,7 +22,7 @@ pub struct Apalis<S> {
 trait Storage: Clone + Send + Sync + 'static {
     fn enter(self, tasks: Vec<Task<String>>) -> impl Future<Output = Outcome> + Send;
 
-    /// Until it is dropped.
+    /// Runs until it is dropped.
     fn work(self, worker: String, handler: Handler) -> impl Future<Output = ()>;
 }
 
@@ -59,7 +59,7 @@ impl<S: Storage> Queue for Apalis<S> {
     }
 }
 
-/// What a worker does with a job.
+/// The handler that a worker runs.
 fn handle(handler: Handler) -> impl Fn(String) -> Ready<Result<(), BoxDynError>> + Clone {
     move |text| {
         handler(&text);

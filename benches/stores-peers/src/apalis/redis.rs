@@ -1,4 +1,4 @@
-//! apalis-redis: one connection, which all clients share, as its documentation has it.
+//! apalis-redis: one connection, which all clients share, as in its documentation.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use stores::{Handler, Outcome};
 use super::{Apalis, Storage, handle};
 use crate::runtime::{BATCH, QUEUE, runtime};
 
-/// A worker ends when an answer takes longer. The client's half a second is too short for a server that
-/// syncs.
+/// A worker ends if an answer takes longer. The client's default of half a second is too short for
+/// a server that syncs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Apalis<RedisStorage<String>> {

@@ -1,4 +1,4 @@
-//! A claim that finds nothing due behind many delayed jobs.
+//! A claim that finds no due job behind many delayed ones.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use super::{case, open};
 use crate::contender::{Can, Contender, Outcome};
 use crate::job::{Job, micros, now};
 
-/// So many are entered with one call.
+/// Jobs pushed per call.
 const LOADED: u64 = 1_000;
 
 pub fn cases(contenders: &[Contender]) -> Vec<Case> {
@@ -18,7 +18,7 @@ pub fn cases(contenders: &[Contender]) -> Vec<Case> {
         case(
             format!("delayed/{jobs}"),
             "Delayed jobs in front",
-            "What does a claim take that finds nothing due, with so many jobs there that are delayed?",
+            "How long does a claim take that finds no due job among this many delayed ones?",
             contenders,
             &[Can::All],
             move |contender, run| looked(contender, run, jobs),
@@ -32,7 +32,7 @@ pub fn cases(contenders: &[Contender]) -> Vec<Case> {
     let mut million = case(
         "delayed/1000000".to_owned(),
         "Delayed jobs in front",
-        "And a million, for ours alone?",
+        "The same among a million, for our stores only.",
         &ours,
         &[Can::All],
         |contender, run| looked(contender, run, 1_000_000),

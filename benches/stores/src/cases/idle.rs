@@ -1,4 +1,4 @@
-//! A worker that waits for a job which is due in an hour.
+//! A worker that waits for a job due in an hour.
 
 use std::sync::Arc;
 use std::thread::sleep;
@@ -16,7 +16,7 @@ pub fn cases(contenders: &[Contender]) -> Vec<Case> {
     let idle = case(
         "idle/an hour ahead".to_owned(),
         "Idle",
-        "What does a process cost that waits for a job which is due in an hour? (A minute is watched.)",
+        "What does a process cost that waits for a job due in an hour? (Measured for a minute.)",
         contenders,
         &[Can::All, Can::AllButLook, Can::KeepTime],
         idle,

@@ -1,4 +1,4 @@
-//! How late jobs start, by the machine's clock.
+//! The lateness of jobs by the system clock.
 
 use std::sync::Arc;
 use std::thread::sleep;
@@ -13,12 +13,12 @@ use super::{case, open};
 use crate::contender::{Can, Contender, Outcome, Queue};
 use crate::job::{Job, micros, now};
 
-/// How jobs come.
+/// A way to push the jobs.
 type Pusher = fn(&dyn Queue, &Seen) -> Outcome;
 
-/// What comes later than this is not waited for.
+/// Jobs that are later than this are not waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The workers wait by then.
+/// By then the workers wait.
 const START: Duration = Duration::from_millis(500);
 
 pub fn cases(contenders: &[Contender]) -> Vec<Case> {
@@ -32,21 +32,21 @@ pub fn cases(contenders: &[Contender]) -> Vec<Case> {
     vec![
         of(
             "500 a second",
-            "How late do jobs start that another process has pushed seconds before, 500 each second?",
+            "How late do jobs start that another process has pushed seconds before, 500 per second?",
             &all,
             |run| if run.quick { 100 } else { 2_000 },
             steady,
         ),
         of(
             "sparse",
-            "And one each 150 ms, pushed 300 ms before?",
+            "The same with a job every 150 ms, pushed 300 ms before.",
             &all,
             |run| if run.quick { 4 } else { 60 },
             sparse,
         ),
         of(
             "due at once",
-            "And one that another process pushes as due at once: from its call to the start?",
+            "The time from the call to the start of a job that another process pushes as due at once.",
             &durable,
             |run| if run.quick { 4 } else { 60 },
             at_once,
@@ -92,7 +92,7 @@ fn steady(queue: &dyn Queue, seen: &Seen) -> Outcome {
 fn sparse(queue: &dyn Queue, seen: &Seen) -> Outcome {
     for job in 0..seen.wanted() as u64 {
         queue.push(&[Job::after(Duration::from_millis(300))])?;
-        // At no step of any poll.
+        // Not a multiple of the period of any poll.
         sleep(Duration::from_millis(145 + job * 7 % 11));
     }
     Ok(())
@@ -102,7 +102,7 @@ fn at_once(queue: &dyn Queue, seen: &Seen) -> Outcome {
     for job in 0..seen.wanted() {
         queue.push(&[Job::after(Duration::ZERO)])?;
         if !seen.wait_for(job + 1, PATIENCE) {
-            return Ok(()); // The figures are those of what came.
+            return Ok(()); // The figures are those of the jobs that were delivered.
         }
         sleep(Duration::from_millis(45 + job as u64 * 7 % 11));
     }

@@ -1,4 +1,4 @@
-//! The cases: what a durable queue costs, and how well it keeps time.
+//! The cases: the cost of a durable queue, and the lateness of its jobs.
 
 mod delayed;
 mod idle;
@@ -17,7 +17,7 @@ use measure::report::Report;
 use crate::contender::{Can, Contender, Outcome, Queue};
 use crate::place::{Counts, Place};
 
-/// Those that have a contender whose server is there.
+/// The cases that have a contender whose server is available.
 pub fn all(contenders: &[Contender]) -> Vec<Case> {
     let mut cases = push::cases(contenders);
     cases.extend(outbox::cases(contenders));
@@ -29,7 +29,7 @@ pub fn all(contenders: &[Contender]) -> Vec<Case> {
     cases
 }
 
-/// A case for the contenders that can do it, in the quick version too.
+/// A case of the contenders that support it, also in the quick version.
 fn case(
     name: String,
     group: &'static str,
@@ -44,13 +44,13 @@ fn case(
     let names: Vec<&'static str> = able.iter().map(|it| it.name).collect();
     let run = move |asked: &Run| -> case::Outcome {
         let contender = able.iter().find(|it| it.name == asked.pool);
-        let contender = contender.ok_or("it cannot do this")?;
+        let contender = contender.ok_or("the contender does not support this case")?;
         run(contender, asked).map_err(|fault| -> Box<dyn Error> { fault })
     };
     Case::new(name, group, question, &names, run).quick(true, &names)
 }
 
-/// Opens it once more, as another process would.
+/// Opens the queue once more, as another process would.
 fn open(contender: &Contender, place: &Place) -> Outcome<Arc<dyn Queue>> {
     Ok(Arc::from((contender.open)(&place.address())?))
 }
@@ -60,7 +60,7 @@ fn float(count: usize) -> f64 {
     count as f64
 }
 
-/// Adds what the server has counted, for each of `jobs`.
+/// Adds the server's counters divided by `jobs`.
 fn per_job(mut report: Report, counts: Counts, jobs: f64) -> Report {
     let Counts {
         queries,

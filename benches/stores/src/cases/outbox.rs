@@ -1,4 +1,4 @@
-//! Rows of the application and jobs that belong to them, in one transaction each.
+//! Rows of an application and their jobs, in one transaction each.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ use super::{case, float, open};
 use crate::contender::{Can, Contender, Outcome};
 use crate::job::{Job, now};
 
-/// Jobs of the last commits have started by then.
+/// By then the jobs of the last commits have started.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 pub fn cases(contenders: &[Contender]) -> Vec<Case> {
@@ -52,7 +52,7 @@ fn committed(contender: &Contender, run: &Run, clients: u32) -> Outcome<Report> 
         }
     };
     let workers = waiting.work(1, Arc::new(handler))?;
-    sleep(Duration::from_millis(warm)); // The worker has looked, and sleeps.
+    sleep(Duration::from_millis(warm)); // The worker has claimed, and sleeps.
     queue.transact(clients, Instant::now() + Duration::from_millis(warm))?;
     let meter = Meter::start();
     let commits = queue.transact(clients, Instant::now() + Duration::from_millis(long))?;
@@ -65,7 +65,7 @@ fn committed(contender: &Contender, run: &Run, clients: u32) -> Outcome<Report> 
         .with("cpu", "us/commit", spent.cpu.as_secs_f64() * 1e6 / count);
     let started = started.lock().unwrap_or_else(PoisonError::into_inner);
     if started.is_empty() {
-        return Ok(report); // Rows alone.
+        return Ok(report); // Only rows.
     }
     let late = commits.iter().filter_map(|(Job { text, .. }, at)| {
         let started = started.get(text)?;

@@ -1,4 +1,4 @@
-//! Pushes, with a worker that waits: the queue has to find out whether to wake it.
+//! Pushes while a worker waits: the queue has to find out whether to wake it.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::job::Job;
 
 const CLIENTS: u32 = 16;
 pub const BATCH: usize = 100;
-/// So soon that a process which sleeps for long has to be woken, and so late that none comes due.
+/// Short enough that a sleeping process must be woken, and long enough that no job is due.
 const DELAY: Duration = Duration::from_mins(1);
 
 pub fn cases(contenders: &[Contender]) -> Vec<Case> {
@@ -22,7 +22,7 @@ pub fn cases(contenders: &[Contender]) -> Vec<Case> {
     let each = case(
         "push/one by one".to_owned(),
         group,
-        "What do 16 clients get done who push one job at a time, while a worker waits?",
+        "How many jobs do 16 clients push, one per call, while a worker waits?",
         contenders,
         &can,
         |contender, run| {
@@ -34,7 +34,7 @@ pub fn cases(contenders: &[Contender]) -> Vec<Case> {
     let hundreds = case(
         "push/in hundreds".to_owned(),
         group,
-        "And one client who pushes a hundred at a time?",
+        "The same with one client that pushes a hundred per call.",
         contenders,
         &can,
         |contender, run| {
@@ -66,7 +66,7 @@ fn pushed(
         Can::Push => None,
         _ => Some(waiting.work(1, std::sync::Arc::new(|_: &str| ()))?),
     };
-    sleep(Duration::from_millis(warm)); // The worker has looked, and sleeps.
+    sleep(Duration::from_millis(warm)); // The worker has claimed, and sleeps.
     let warmed = push(&*queue, Instant::now() + Duration::from_millis(warm))?;
     let meter = Meter::start();
     let count = push(&*queue, Instant::now() + Duration::from_millis(long))?;

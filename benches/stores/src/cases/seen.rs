@@ -1,4 +1,5 @@
-//! What handlers have seen: how many jobs, how late, and what it took from the first to the last.
+//! The jobs that handlers have seen: their number, their lateness, and the resources used from the
+//! first to the last.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,7 +21,7 @@ pub struct Seen {
 
 #[derive(Default)]
 struct State {
-    /// In microseconds, in the order in which the jobs came.
+    /// In microseconds, in the order of the deliveries.
     lateness: Vec<i64>,
     begin: Option<Meter>,
     spent: Option<Spent>,
@@ -59,19 +60,19 @@ impl Seen {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for all of them, or so long. Answers how many came, and what they took.
+    /// Waits for all jobs or until the limit. Returns the number of jobs and the resources used.
     pub fn wait(&self, limit: Duration) -> Outcome<(usize, Spent)> {
         let state = self.lock();
         let waited = self
             .all
             .wait_timeout_while(state, limit, |state| state.spent.is_none());
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        let begin = state.begin.ok_or("no job has come")?;
+        let begin = state.begin.ok_or("no job was delivered")?;
         let spent = state.spent.unwrap_or_else(|| begin.stop());
         Ok((state.lateness.len(), spent))
     }
 
-    /// Whether so many have come within this time.
+    /// Whether `count` jobs are delivered within this time.
     pub fn wait_for(&self, count: usize, limit: Duration) -> bool {
         let begin = std::time::Instant::now();
         while self.lock().lateness.len() < count {
@@ -83,7 +84,7 @@ impl Seen {
         true
     }
 
-    /// How late they came, and how many of them early.
+    /// The lateness, and the number of early jobs.
     pub fn report(&self) -> Report {
         let lateness = self.lock().lateness.clone();
         let early = lateness.iter().filter(|late| **late < 0).count();

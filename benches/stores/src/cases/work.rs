@@ -1,4 +1,4 @@
-//! Jobs that are due are claimed, seen and acknowledged.
+//! Claims, runs and acknowledges due jobs.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub fn cases(contenders: &[Contender]) -> Vec<Case> {
         case(
             format!("work/{workers}"),
             "Claims and acknowledgements",
-            "How fast do workers, each as a process of its own would have it, work off jobs that are due?",
+            "How fast do workers process due jobs, each set up as in its own process?",
             contenders,
             &[Can::All, Can::AllButLook, Can::Work],
             move |contender, run| worked(contender, run, workers),

@@ -1,4 +1,4 @@
-//! Where the jobs of one run lie: a database or folder that is there for it alone.
+//! The database or folder that is created for one run.
 
 mod postgres;
 mod redis;
@@ -12,17 +12,17 @@ use crate::contender::Outcome;
 use self::postgres::Database;
 use self::redis::Keys;
 
-/// Names the address of a server of `PostgreSQL`.
+/// The environment variable with the address of a `PostgreSQL` server.
 pub const POSTGRES: &str = "DURABLE_POSTGRES_URL";
-/// Names the address of a server of `Redis`.
+/// The environment variable with the address of a `Redis` server.
 const REDIS: &str = "DURABLE_REDIS_URL";
 
-/// What has to be there for a contender.
+/// The requirement of a contender.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
-    /// It is in memory.
+    /// Nothing: it is in memory.
     Nothing,
-    /// On a disk: beside this program.
+    /// A folder on a disk, next to this program.
     Folder,
     Postgres,
     Redis,
@@ -37,7 +37,7 @@ impl Needs {
         }
     }
 
-    /// Makes a place for one run.
+    /// Creates a place for one run.
     pub fn place(self) -> Outcome<Place> {
         let name = format!("bench_{}", std::process::id());
         Ok(match self {
@@ -57,7 +57,7 @@ impl Needs {
     }
 }
 
-/// It is gone when this is dropped.
+/// The place of one run, which is removed when this is dropped.
 pub enum Place {
     Nothing,
     Folder(PathBuf),
@@ -66,7 +66,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// What a contender is opened with.
+    /// The address that a contender is opened with.
     pub fn address(&self) -> String {
         match self {
             Self::Nothing => String::new(),
@@ -76,7 +76,7 @@ impl Place {
         }
     }
 
-    /// Waits until no session is left, so that all of them have handed in what they counted; then
+    /// Waits until no session is left, because sessions report their counts when they end. Then
     /// reads the counters.
     pub fn settled_counts(&mut self) -> Outcome<Counts> {
         match self {
@@ -89,9 +89,9 @@ impl Place {
         }
     }
 
-    /// As they are, where they are this run's alone: a server of Redis counts for all databases, and
-    /// others may run beside this one. Queries and the log are exact; syncs lack what open sessions
-    /// have not handed in.
+    /// Reads the counters while sessions are open. A Redis server counts for all databases, so
+    /// other runs may be included. Queries and the log are exact; syncs lack the counts of open
+    /// sessions.
     pub fn counts(&mut self) -> Outcome<Counts> {
         match self {
             Self::Postgres(database) => database.counts(),
@@ -102,7 +102,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // What is left then lies below the target directory, or goes with the server.
+        // The rest is below the target directory, or is removed with the server.
         match self {
             Self::Nothing => {}
             Self::Folder(folder) => drop(fs::remove_dir_all(folder)),
@@ -112,13 +112,13 @@ impl Drop for Place {
     }
 }
 
-/// What a server has counted so far; none of what it does not count.
+/// The counters of a server, as far as it has them.
 #[derive(Clone, Copy, Default)]
 pub struct Counts {
-    /// Round trips, but for those that are sent together: of `PostgreSQL` the statements of clients in
-    /// this database, of `Redis` the reads of sockets (a long message may take several).
+    /// Round trips: statements of clients in this database (`PostgreSQL`), or reads of sockets
+    /// (`Redis`; a long message may take several). Pipelined calls count as one.
     pub queries: Option<f64>,
-    /// Of the log, by all databases.
+    /// Syncs of the log, by all databases.
     pub syncs: Option<f64>,
     /// Bytes of the log, by all databases.
     pub log: Option<f64>,

@@ -1,4 +1,4 @@
-//! A database that is made for one run.
+//! A database created for one run.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -8,11 +8,11 @@ use postgres::{Client, NoTls};
 use super::Counts;
 use crate::contender::Outcome;
 
-/// Sessions of a run have ended by then.
+/// By then the sessions of a run have ended.
 const LIMIT: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// A database of a server, and a session beside it.
+/// A database of a server, and a session to another one.
 pub struct Database {
     server: Client,
     name: String,
@@ -27,7 +27,8 @@ impl Database {
         let address = format!("{before}/{name}");
         let mut server = Client::connect(server, NoTls)?;
         server.batch_execute(&format!("CREATE DATABASE {name}"))?;
-        // Several may do so at a time, and the server may not have it: then it counts no queries.
+        // Other runs may create it at the same time, or the server may not have it: then no queries
+        // are counted.
         drop(server.batch_execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements"));
         Ok(Self {
             server,
@@ -40,7 +41,7 @@ impl Database {
         &self.address
     }
 
-    /// Those that are left belong to what has been dropped, and would end by and by.
+    /// The remaining sessions belong to dropped pools, and end soon.
     pub(super) fn wait_for_sessions(&mut self) -> Outcome {
         let begin = Instant::now();
         let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -49,7 +50,7 @@ impl Database {
         let open = "SELECT count(*) FROM pg_stat_activity WHERE datname = $1";
         while self.server.query_one(open, &[&self.name])?.get::<_, i64>(0) > 0 {
             if begin.elapsed() > LIMIT {
-                return Err("its sessions do not end".into());
+                return Err("the sessions of the run do not end".into());
             }
             sleep(LOOK_EVERY);
         }
@@ -60,7 +61,7 @@ impl Database {
         let log = "SELECT (pg_current_wal_insert_lsn() - '0/0')::float8";
         let queries = "SELECT coalesce(sum(calls), 0)::float8 FROM pg_stat_statements s
             JOIN pg_database d ON d.oid = s.dbid WHERE d.datname = $1 AND s.toplevel";
-        // Its column has gone elsewhere in version 18.
+        // In version 18 the column is in another view.
         let syncs = "SELECT wal_sync::float8 FROM pg_stat_wal";
         let queries = self.server.query_one(queries, &[&self.name]);
         let syncs = self.server.query_one(syncs, &[]);

@@ -1,23 +1,23 @@
-//! A database of `Redis` that was empty, for one run.
+//! An empty database of `Redis`, used by one run.
 
 use redis::{Client, Connection, cmd};
 
 use super::Counts;
 use crate::contender::Outcome;
 
-/// The key that says that a run has the database.
+/// The key that marks a database as used by a run.
 const MARK: &str = "bench";
-/// The first and the last two are what tests use.
+/// Tests use the first database and the last two.
 const DATABASES: std::ops::Range<u32> = 1..14;
 
-/// All keys of a database, and a session beside those of the run.
+/// All keys of a database, and a session in addition to those of the run.
 pub struct Keys {
     session: Connection,
     address: String,
 }
 
 impl Keys {
-    /// Takes the first database that has no keys.
+    /// Claims the first database without keys.
     pub(super) fn claim(server: &str) -> Outcome<Self> {
         let (before, _) = server
             .rsplit_once('/')
@@ -25,7 +25,7 @@ impl Keys {
         for number in DATABASES {
             let address = format!("{before}/{number}");
             let mut session = Client::open(&*address)?.get_connection()?;
-            // Runs that begin at the same time set it one after the other.
+            // Of runs that begin at the same time, one sets it first.
             if !cmd("SETNX").arg(MARK).arg(1).query(&mut session)? {
                 continue;
             }
@@ -34,7 +34,7 @@ impl Keys {
             }
             cmd("DEL").arg(MARK).exec(&mut session)?;
         }
-        Err("each database of the server holds something".into())
+        Err("every database of the server contains keys".into())
     }
 
     pub(super) fn address(&self) -> &str {

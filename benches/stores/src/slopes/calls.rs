@@ -1,4 +1,4 @@
-//! The calls whose cost is measured.
+//! The measured calls.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,31 +10,31 @@ use stores::Outcome;
 use super::NAME;
 use super::queue::Queue;
 
-/// Longer than a run, and shorter than [`HORIZON`]: all that leases hold lies within a claim's horizon.
+/// Longer than a run and shorter than [`HORIZON`], so that all leases are within a claim's horizon.
 pub const LEASE: Duration = Duration::from_mins(30);
 const HORIZON: Duration = Duration::from_hours(1);
-/// What is delayed lies beyond that.
+/// Delayed jobs are beyond the horizon.
 pub const DELAY: Duration = Duration::from_hours(2);
-/// So many jobs a claim asks for, and a page has.
+/// The limit of a claim, and the size of a page.
 const MANY: u32 = 100;
-/// So many are held here in any case, and renewed by one turn.
+/// Jobs held here in every case. One call renews them.
 const HELD: usize = MANY as usize;
 
-/// Another process, a queue of this one, and what is held here by no queue.
+/// Another process, a queue of this one, and the jobs held here outside of the queue.
 pub struct Party {
     pub elsewhere: Box<dyn Store>,
     pub queue: Box<dyn Queue>,
     held: Vec<(JobId, Token)>,
-    /// How many keys were made up.
+    /// The number of generated keys.
     keys: u64,
     to_cancel: VecDeque<String>,
 }
 
 pub struct Call {
     pub name: &'static str,
-    /// It claims, and there must be nothing that is due.
+    /// The call claims, and must find no due job.
     pub finds_nothing: bool,
-    /// It is made on the connection that it is given.
+    /// The call is made on the given connection.
     pub is_counted: bool,
     pub prepare: fn(&dyn Store, &mut Party) -> Outcome,
     pub make: fn(&dyn Store, &mut Party) -> Outcome,
@@ -117,7 +117,7 @@ pub const ALL: [Call; 10] = [
     },
 ];
 
-/// One that needs nothing.
+/// A call without requirements.
 const CALL: Call = Call {
     name: "",
     finds_nothing: false,
@@ -137,7 +137,7 @@ impl Party {
         }
     }
 
-    /// Ends the jobs that are held here, and claims others.
+    /// Settles the jobs held here, and claims others.
     pub fn hold(&mut self, store: &dyn Store) -> Outcome {
         settle(store, &self.held, Act::Ack)?;
         store.enqueue(NAME, &[job(Duration::ZERO); HELD])?;
@@ -145,7 +145,7 @@ impl Party {
         expect(self.held.len() == HELD, "so many are due")
     }
 
-    /// One that was not used before.
+    /// Returns an unused key.
     fn key(&mut self) -> String {
         self.keys += 1;
         format!("a key of the calls {}", self.keys)
@@ -161,7 +161,7 @@ fn push_keyed(store: &dyn Store, key: &str) -> Outcome {
     push(store, NewJob { key, ..job(DELAY) })
 }
 
-/// One without a key.
+/// A job without a key.
 pub fn job(delay: Duration) -> NewJob<'static> {
     NewJob {
         payload: &[b'.'; 100],
@@ -173,7 +173,7 @@ pub fn job(delay: Duration) -> NewJob<'static> {
     }
 }
 
-/// What a worker asks for: what is due, and room for as much ahead.
+/// A worker's claim: due jobs, and room for as many ahead.
 pub fn claim(store: &dyn Store, most: u32) -> Outcome<Claimed> {
     let claim = Claim {
         token: Token::random(),
@@ -190,7 +190,7 @@ pub fn claim(store: &dyn Store, most: u32) -> Outcome<Claimed> {
         .ok_or("it was a claim")?)
 }
 
-/// The same for all of them, in one turn.
+/// Settles all of them in the same way, in one call.
 pub fn settle(store: &dyn Store, held: &[(JobId, Token)], act: Act<'_>) -> Outcome {
     let settles: Vec<Settle<'_>> = held
         .iter()
@@ -203,7 +203,7 @@ pub fn settle(store: &dyn Store, held: &[(JobId, Token)], act: Act<'_>) -> Outco
     )
 }
 
-/// What a claim holds.
+/// The jobs of a claim.
 pub fn held(claimed: &Claimed) -> Vec<(JobId, Token)> {
     let leases = claimed.leases.iter();
     leases.map(|lease| (lease.id, lease.token)).collect()
@@ -213,6 +213,6 @@ fn expect(holds: bool, what: &str) -> Outcome {
     if holds {
         Ok(())
     } else {
-        Err(format!("{what}, and yet").into())
+        Err(format!("expected: {what}").into())
     }
 }

@@ -1,4 +1,4 @@
-//! What there are more and more of.
+//! The contents whose number grows.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -10,23 +10,23 @@ use stores::{Needs, Outcome};
 use super::NAME;
 use super::calls::{Call, DELAY, Party, claim, held, job, settle};
 
-/// So many are entered, claimed or settled with one call.
+/// Jobs pushed, claimed or settled per call.
 const CHUNK: u32 = 1_000;
 
 pub struct Contents {
     pub name: &'static str,
-    /// Adds those whose numbers lie in this range.
+    /// Adds the items with these numbers.
     add: fn(&Party, Range<u32>) -> Outcome,
     sizes: [u32; 3],
     /// A claim finds some of them.
     are_due: bool,
-    /// A transaction looks at what was there before them.
+    /// A transaction holds a snapshot from before they were added.
     pub holds_snapshot: bool,
 }
 
 const SIZES: [u32; 3] = [1_000, 10_000, 100_000];
 
-/// None of them due; a snapshot is not held.
+/// Without due jobs, and without a held snapshot.
 const PLAIN: Contents = Contents {
     name: "",
     add: |_, _| Ok(()),
@@ -111,7 +111,7 @@ pub static ALL: [Contents; 8] = [
 ];
 
 impl Contents {
-    /// A server of Redis keeps no older state for anyone.
+    /// A Redis server keeps no snapshots.
     pub fn can_be_in(&self, store: Needs) -> bool {
         !(self.holds_snapshot && store == Needs::Redis)
     }

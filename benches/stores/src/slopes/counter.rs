@@ -1,9 +1,11 @@
-//! What a store has read so far, as exactly as it can be known.
+//! The work of a store so far, as exactly as the server counts it.
 //!
-//! - `PostgreSQL`: pages, found in memory or not, by all statements of clients in this database, with the functions
-//!   that they call (`pg_stat_statements`).
-//! - `SQLite`: steps of its virtual machine, by all statements of the connection that is [`counted`].
-//! - `Redis` does not count what it reads: the microseconds that its scripts took, and the processor time of its main thread.
+//! - `PostgreSQL`: pages, cached or not, of all statements of clients in this database, including
+//!   the functions that they call (`pg_stat_statements`).
+//! - `SQLite`: steps of its virtual machine, of all statements of the connection that is
+//!   [`counted`].
+//! - `Redis` does not count its reads: the microseconds that its scripts took, and the processor
+//!   time of its main thread.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -48,7 +50,7 @@ impl Counter {
         }
     }
 
-    /// Whether it counts the same each time, whatever else the machine does.
+    /// Whether the count does not depend on other load of the machine.
     pub fn is_exact(&self) -> bool {
         !matches!(self, Self::Redis(_))
     }
@@ -82,7 +84,7 @@ impl Counter {
         })
     }
 
-    /// The processor time of the server, in microseconds, if it is one that has a thread for all calls.
+    /// The processor time of the server in microseconds, if one thread of it serves all calls.
     pub fn cpu(&mut self) -> Outcome<Option<f64>> {
         let Self::Redis(session) = self else {
             return Ok(None);
@@ -97,12 +99,13 @@ impl Counter {
     }
 }
 
-/// Of whole calls; and of the statements within them. Nothing if the server does not count.
+/// The counts of whole calls and of the statements within them, if the server counts them.
 #[derive(Clone, Copy)]
 pub struct Count([Option<f64>; 2]);
 
 impl Count {
-    /// Some versions of `PostgreSQL` count a `CALL` that is prepared only once, and the statements within it always.
+    /// Some versions of `PostgreSQL` count a prepared `CALL` only once, but always count its
+    /// statements.
     pub fn since(self, before: Self) -> Option<f64> {
         let mut both = self
             .0
@@ -122,16 +125,16 @@ static STEPS: Mutex<Steps> = Mutex::new(Steps {
 
 struct Steps {
     all: u64,
-    /// What each statement, by its text, has taken in all its runs.
+    /// The steps of all runs of each statement, by its text.
     of: BTreeMap<String, i32>,
 }
 
-/// A store on a connection of its own, whose work is counted.
+/// A store on its own connection, whose work is counted.
 pub fn counted(place: &Place) -> Outcome<Box<dyn Store>> {
     let address = place.address();
     Ok(match place {
         Place::Postgres(_) => {
-            // The statements within functions, too.
+            // Includes the statements within functions.
             let all = "options=-c%20pg_stat_statements.track%3Dall";
             Box::new(PostgresStore::open(&format!("{address}?{all}"))?)
         }
@@ -152,7 +155,7 @@ fn trace(connection: &Connection) {
                 let mut steps = STEPS.lock().unwrap_or_else(PoisonError::into_inner);
                 let taken = statement.get_status(StatementStatus::VmStep);
                 let before = steps.of.insert(statement.sql().into_owned(), taken);
-                // One that is prepared anew begins at zero.
+                // A statement that was prepared again begins at zero.
                 let before = before.filter(|before| *before <= taken).unwrap_or(0);
                 steps.all += u64::from((taken - before).unsigned_abs());
             }
@@ -160,7 +163,7 @@ fn trace(connection: &Connection) {
     );
 }
 
-/// A transaction that has seen what is there now, and goes on until it is dropped.
+/// A transaction with a snapshot of the current state, open until this is dropped.
 pub enum Snapshot {
     Postgres(#[expect(dead_code, reason = "it is held")] Client),
     Sqlite(#[expect(dead_code, reason = "it is held")] Connection),
@@ -187,7 +190,8 @@ pub fn snapshot(place: &Place) -> Outcome<Snapshot> {
     })
 }
 
-/// Does what `PostgreSQL` does by and by, at the same moments of each run: it removes dead rows that nobody can see.
+/// Runs `PostgreSQL`'s vacuum at the same moments of each run: it removes dead rows that no
+/// transaction can see.
 pub fn tidy(place: &Place) -> Outcome {
     if let Place::Postgres(_) = place {
         let mut client = Client::connect(&place.address(), NoTls)?;

@@ -1,14 +1,17 @@
-//! The slopes: what each call of a store costs next to so many jobs, queues, keys or dead letters.
+//! Slopes: the cost of each call of a store over growing numbers of jobs, queues, keys or dead
+//! letters.
 //!
-//! A case is one sort of contents (jobs that are delayed, jobs that other processes hold, ..). Its run grows them from
-//! size to size, and at each size makes each call several times: first between two reads of the counter, on a connection
-//! whose work is counted, then against the clock, on one like any other. A figure's name is `call/size/unit`.
+//! A case is one sort of contents (delayed jobs, jobs that other processes hold, ..). Its run
+//! grows the contents from size to size. At each size it makes each call several times: first
+//! between two reads of the counter, on a connection whose work is counted, and then timed, on an
+//! ordinary connection. A figure's name is `call/size/unit`.
 //!
-//! Not for: rates. Each call has the store to itself.
+//! Not for rates, because each call has the store to itself.
 //!
-//! # What always holds
-//! 1. The calls are the same at each size, and leave the contents as they were but for the jobs that they push.
-//! 2. What a call is prepared with is neither counted nor timed.
+//! # Invariants
+//! 1. The calls are the same at each size, and leave the contents unchanged except for the jobs
+//!    that they push.
+//! 2. The preparation of a call is neither counted nor timed.
 
 mod calls;
 mod contents;
@@ -41,7 +44,7 @@ const POOLS: [(&str, Needs); 3] = [
     ("ours, SQLite", Needs::Folder),
 ];
 
-/// Those of the stores whose servers are there.
+/// The cases of the stores whose servers are available.
 pub fn cases() -> Vec<Case> {
     let there = || POOLS.iter().filter(|(_, needs)| needs.are_there());
     let of = |contents: &'static Contents| {
@@ -49,13 +52,13 @@ pub fn cases() -> Vec<Case> {
         let names: Vec<&'static str> = able.map(|(name, _)| *name).collect();
         let run = move |run: &Run| {
             let pool = POOLS.iter().find(|(name, _)| *name == run.pool);
-            let (_, needs) = pool.ok_or("there is no such store")?;
+            let (_, needs) = pool.ok_or("unknown store")?;
             measured(contents, *needs, run).map_err(|fault| -> Box<dyn Error> { fault })
         };
         let case = Case::new(
             format!("slope/{}", contents.name),
             GROUP,
-            "What does each call cost next to more and more of these?",
+            "What does each call cost with growing numbers of these?",
             &names,
             run,
         );
@@ -81,7 +84,7 @@ fn measured(contents: &Contents, needs: Needs, run: &Run) -> Outcome<Report> {
     for &next in contents.sizes(run.quick) {
         contents.grow(&party, size..next)?;
         size = next;
-        // A job that was renewed under a snapshot has left a version for each time.
+        // A job that was renewed under a snapshot has left a row version per renewal.
         party.hold(&*here)?;
         counter::tidy(&place)?;
         for call in calls::ALL.iter().filter(|call| contents.allows(call)) {
@@ -112,7 +115,7 @@ fn measured(contents: &Contents, needs: Needs, run: &Run) -> Outcome<Report> {
     Ok(report)
 }
 
-/// One call, again and again.
+/// Repeats one call.
 struct Calls<'a> {
     call: &'a Call,
     store: &'a dyn Store,
@@ -127,14 +130,14 @@ impl Calls<'_> {
         (self.call.make)(self.store, party)
     }
 
-    /// The median of what is counted.
+    /// The median of the counts.
     fn counted(
         &self,
         party: &mut Party,
         counter: &mut Counter,
         times: u32,
     ) -> Outcome<Option<f64>> {
-        // Plans are made, scripts are loaded, and what is dead has been found dead.
+        // Lets plans be made, scripts be loaded, and dead rows be marked.
         for _ in 0..times.min(3) {
             self.prepare(party)?;
             self.make(party)?;
@@ -150,7 +153,7 @@ impl Calls<'_> {
         Ok(counts.get(counts.len() / 2).copied())
     }
 
-    /// The mean processor time of the server, if it can tell.
+    /// The mean processor time of the server, if it reports it.
     fn cpu(&self, party: &mut Party, counter: &mut Counter, times: u32) -> Outcome<Option<f64>> {
         if !self.call.is_counted || counter.cpu()?.is_none() {
             return Ok(None);
@@ -179,7 +182,7 @@ impl Calls<'_> {
     }
 }
 
-/// A connection of its own, as another process would have it.
+/// A connection as another process would have it.
 fn open(place: &Place) -> Outcome<Box<dyn Store>> {
     let address = place.address();
     Ok(match place {

@@ -10,10 +10,10 @@ use super::NAME;
 use super::calls::LEASE;
 
 pub trait Queue {
-    /// Takes so many jobs, and keeps them as long as the process lives.
+    /// Takes this many jobs, and holds them as long as the process lives.
     fn hold(&self, jobs: u32) -> Outcome;
 
-    /// Pushes a job that is due, takes it and acknowledges it.
+    /// Pushes a due job, takes it and acknowledges it.
     fn pass_one(&self) -> Outcome;
 }
 
@@ -28,7 +28,7 @@ impl<S: Store> Queue for DurableQueue<String, S> {
         while let Some(most) = NonZeroUsize::new(left) {
             let taken = self.take_many(most)?;
             left -= taken.len();
-            // Dropped, each would be released.
+            // A drop would release each of them.
             taken.into_iter().for_each(mem::forget);
         }
         Ok(())

@@ -35,7 +35,7 @@
 //!         assert!(length?? > 0);
 //!     }
 //!
-//!     disk.release_async(None).await?;
+//!     disk.release_async().await?;
 //!     Ok(())
 //! }
 //! ```

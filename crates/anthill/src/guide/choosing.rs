@@ -12,9 +12,9 @@
 //! [limit](crate::Builder::max_compensation).
 //!
 //! **What happens under overload?** An unbounded queue (threadpool, rayon's `spawn`, tokio's
-//! `spawn_blocking`) accepts tasks until the process runs out of memory or its latency is useless. A pool of
-//! this crate has a capacity, a queue depth, and a policy for submitters at a full pool. If all tasks compute and
-//! their number is known, no bound is needed: use rayon.
+//! `spawn_blocking`) accepts tasks until the process runs out of memory or answers too late. A pool of this crate
+//! has a capacity, a queue depth, and a policy for submitters at a full pool. If all tasks compute and their number
+//! is known, no bound is needed: use rayon.
 //!
 //! # Side by side
 //! ```

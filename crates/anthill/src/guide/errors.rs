@@ -44,7 +44,7 @@
 //!
 //! A task may itself return `anyhow::Error` or a boxed error. These types do not implement `Error`, so neither
 //! does a `MapError` that contains them. [`into_error`](crate::MapError::into_error) returns the task's error, or
-//! converts a panic or a refusal to its type. It works for mappings, `try_wait` of a group, and `invoke_any`:
+//! converts a panic or a refusal to its type. It works for mappings, `wait_ok` of a group, and `invoke_any`:
 //!
 //! ```
 //! use anthill::{MapError, Pool};
@@ -64,7 +64,7 @@
 //!
 //!     let group = pool.group();
 //!     group.spawn(|| size("Cargo.toml"))?;
-//!     group.try_wait().map_err(MapError::into_error)?;
+//!     group.wait_ok().map_err(MapError::into_error)?;
 //!
 //!     let mirrors = ["nowhere", "Cargo.toml"].map(|path| move || size(path));
 //!     pool.invoke_any(mirrors).map_err(MapError::into_error)?.context("there is a mirror")?;
@@ -97,7 +97,7 @@
 //!
 //! # Pitfalls
 //! - **`submit` drops the `Result` that a task returns.** To see a task's error, use a handle (`spawn`, then
-//!   `join()??`), a group's [`try_wait`](crate::TaskGroup::try_wait), or [`try_map`](crate::PoolExt::try_map).
+//!   `join()??`), a group's [`wait_ok`](crate::TaskGroup::wait_ok), or [`try_map`](crate::PoolExt::try_map).
 //! - **Without a handle, a panic is only printed to stderr** and passed to your [hook](super::panics).
 //! - **Retry only after `Full` and `TimedOut`** ([`is_full`](crate::SubmitError::is_full)). A released pool
 //!   ([`is_released`](crate::SubmitError::is_released)) refuses all tasks until it is rebooted.

@@ -22,7 +22,7 @@
 //! | cancel the tasks that have not started | [`cancel`](crate::TaskGroup::cancel), or drop the group |
 //! | cancel them at the first panic; at the first panic or `Err` | [`cancel_on_error`](crate::TaskGroup::cancel_on_error); [`cancel_on_failure`](crate::TaskGroup::cancel_on_failure) |
 //! | cancel them at a deadline | [`cancel_at`](crate::TaskGroup::cancel_at) |
-//! | get the first error of tasks that return a `Result` | [`try_wait`](crate::TaskGroup::try_wait), [`try_wait_async`](crate::TaskGroup::try_wait_async) |
+//! | get the first error of tasks that return a `Result` | [`wait_ok`](crate::TaskGroup::wait_ok), [`wait_ok_async`](crate::TaskGroup::wait_ok_async) |
 //! | add tasks without a value, which `next` skips unless they fail | [`submit`](crate::TaskGroup::submit), [`try_submit`](crate::TaskGroup::try_submit), [`submit_async`](crate::TaskGroup::submit_async) |
 //! | add tasks without blocking | [`spawn_async`](crate::TaskGroup::spawn_async), [`try_spawn`](crate::TaskGroup::try_spawn) |
 //! | get only the first success | [`PoolExt::invoke_any`](crate::PoolExt::invoke_any), [`invoke_any_async`](crate::PoolExt::invoke_any_async) |

@@ -6,7 +6,7 @@
 //! thread waits for a key, unlike with a lock per customer, and a key without tasks costs nothing.
 //!
 //! ```
-//! use anthill::Pool;
+//! use anthill::{Pool, PoolExt};
 //! use std::sync::{Arc, Mutex};
 //!
 //! let pool = Pool::builder().capacity(4).queue_depth(64).build()?;
@@ -35,7 +35,7 @@
 //!
 //! | to run | use |
 //! |---|---|
-//! | the tasks of each key one after the other | [`keyed`](crate::Pool::keyed) |
+//! | the tasks of each key one after the other | [`keyed`](crate::PoolExt::keyed) |
 //! | at most n tasks of each key at a time | [`keyed().limit(n)`](crate::Keyed::limit) |
 //! | all tasks one after the other | a pool of capacity 1 |
 //! | a function, with results in the order of the items | [`map`](super::mapping) |

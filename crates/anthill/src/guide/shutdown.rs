@@ -70,7 +70,7 @@
 //! # testkit::block_on(async {
 //! let pool = Pool::builder().capacity(2).build()?;
 //! pool.submit_async(|| ()).await?;
-//! pool.release_async(None).await?; // Or with a deadline, by the pool's clock.
+//! pool.release_async().await?; // Or `release_timeout_async`.
 //! assert_eq!((pool.stats().completed, pool.running()), (1, 0));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # })?;
@@ -133,7 +133,7 @@
 //!   again, and its tasks belong to the caller of `reboot`.
 //! - A reboot between the two calls is not detected, and `release_now` would remove the new tasks. A program that
 //!   reboots its pool must hold a mutex across these two calls, and across `reboot`.
-//! - In an async program, use `release_async` with a deadline instead of `release_timeout`.
+//! - In an async program, use `release_timeout_async` instead of `release_timeout`.
 //! - `release_timeout` of a `MultiPool` reports an error for each pool: match on `WaitError::from(error)`.
 //! - For a `ScheduledPool`, call `release`, then `wait_released_timeout`, then `release_now`.
 //!

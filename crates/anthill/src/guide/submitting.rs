@@ -94,7 +94,7 @@
 //! # Reserving room
 //! A caller can reserve room before it has a task, for example in the `poll_ready` of a `tower` service, or if
 //! creating the task is expensive. At a full pool, `reserve`, `try_reserve`, `reserve_timeout` and `reserve_async`
-//! wait like the corresponding submits; on one of the pool's own workers they return `Full`. The returned
+//! behave like the corresponding submits, but return `Full` on one of the pool's own workers. The returned
 //! [`Permit`](crate::Permit) submits one task, which cannot fail. Dropping the permit frees the room. The
 //! documentation of [`reserve_async`](crate::WorkerPool::reserve_async) shows a `poll_ready`.
 //!

@@ -21,7 +21,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 /// here.
 fn names_of_ants(guide: &str) -> Vec<&str> {
     let rows = guide.lines().filter_map(|line| line.strip_prefix("//! | "));
-    let rows = rows.filter(|row| !row.contains("cannot be written"));
+    let rows = rows.filter(|row| !row.contains("rejected by the compiler"));
     let cells = rows.filter_map(|row| row.split('|').next());
     cells
         .flat_map(|cell| cell.split('`').skip(1).step_by(2))

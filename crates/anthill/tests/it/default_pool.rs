@@ -195,7 +195,7 @@ fn configuring_after_the_first_use_changes_nothing() {
         let late = anthill::configure(builder);
         assert!(matches!(late, Err(ConfigureError::AlreadyMade(_))));
         assert_eq!(anthill::default_pool().name(), "anthill");
-        assert_eq!(built.load(Relaxed), 0, "nothing was started for it");
+        assert_eq!(built.load(Relaxed), 0, "no thread was started");
     });
 }
 
@@ -387,7 +387,7 @@ fn the_first_error_stops_an_endless_try_for_each_on_the_default_pool() {
                 result
             });
             assert!(matches!(stopped, Err(MapError::Failed("seven"))));
-            assert_eq!(running.load(Relaxed), 0, "nothing of it runs any more");
+            assert_eq!(running.load(Relaxed), 0, "all calls have ended");
             anthill::try_for_each(0..100, |_| Ok::<_, ()>(())).unwrap();
         },
     );

@@ -1,7 +1,7 @@
 //! The default pool in a forked child: no call waits there for workers of the parent.
 #![expect(
     clippy::needless_pass_by_value,
-    reason = "an answer is looked at where the call is made"
+    reason = "each result is checked at its call"
 )]
 
 use std::time::Duration;

@@ -12,7 +12,7 @@
 //!
 //! Run with `cargo xtask shuttle`.
 #![cfg(anthill_shuttle)]
-#![expect(clippy::unwrap_used, reason = "a scenario that fails is to panic")]
+#![expect(clippy::unwrap_used, reason = "a failing scenario must panic")]
 
 mod dedup_queue;
 mod delay_queue;

@@ -5,7 +5,7 @@ use backoff_spinlock::SpinMutex;
 use testkit::Gate;
 
 #[test]
-fn a_free_lock_is_acquired_whatever_the_deadline() {
+fn a_free_lock_is_acquired_with_any_deadline() {
     let lock = SpinMutex::new(());
     assert!(lock.try_lock_for(Duration::ZERO).is_some());
     assert!(lock.try_lock_for(Duration::MAX).is_some());

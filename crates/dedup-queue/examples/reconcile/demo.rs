@@ -1,4 +1,4 @@
-//! Two directories made up, and the run that ends by itself.
+//! A demonstration with generated directories, which ends by itself.
 
 use std::fs;
 use std::io;
@@ -10,11 +10,11 @@ use crate::{control, signals};
 
 const FILES: u32 = 40;
 
-/// Makes the directories, runs until one is like the other, and removes them.
+/// Creates the directories, runs until they are equal, and removes them.
 pub(crate) fn run() -> io::Result<bool> {
     let place = Place::new()?;
     let folders = place.fill()?;
-    // Ctrl-C works here too.
+    // Handles Ctrl-C as well.
     let (stop, stopped) = channel();
     signals::watch(move || _ = stop.send(()))?;
     let finished = control(&folders, &stopped, || folders.are_alike().unwrap_or(false))?;
@@ -22,7 +22,7 @@ pub(crate) fn run() -> io::Result<bool> {
     Ok(finished && folders.are_alike()?)
 }
 
-/// A directory of this process's own, removed at its end.
+/// A directory for this process, removed at its end.
 struct Place(PathBuf);
 
 impl Place {
@@ -61,7 +61,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // If it cannot be removed, the system's own tidying finds it among the temporary ones.
+        // On failure, the directory stays among the system's temporary files.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

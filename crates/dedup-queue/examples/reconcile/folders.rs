@@ -1,4 +1,4 @@
-//! The two directories, and what is to be done about one name.
+//! The two directories, and the reconciliation of one name.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::SystemTime;
 
-/// What was done about a name.
+/// The result of a reconciliation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     Nothing,
@@ -26,13 +26,13 @@ impl fmt::Display for Change {
     }
 }
 
-/// Of each name: when the desired and the actual file were changed, and their lengths.
+/// The modification times and lengths of the desired and the actual file of each name.
 pub(crate) type View = BTreeMap<String, [Option<(SystemTime, u64)>; 2]>;
 
 pub(crate) struct Folders {
     desired: PathBuf,
     actual: PathBuf,
-    /// How often changes of a name still fail, for a show of it.
+    /// The number of changes of a name that still fail, for the demonstration.
     faults: Mutex<BTreeMap<String, u32>>,
 }
 
@@ -45,19 +45,19 @@ impl Folders {
         }
     }
 
-    /// The next so many changes of this name fail.
+    /// Makes the next `times` changes of this name fail.
     pub(crate) fn fail(&self, name: &str, times: u32) {
         let mut faults = self.faults.lock().expect("nothing panics under this lock");
         faults.insert(name.to_owned(), times);
     }
 
-    /// All names of plain files in either directory, and how the files look from outside.
+    /// Lists the plain files of both directories with their modification times and lengths.
     pub(crate) fn look(&self) -> io::Result<View> {
         let mut view = View::new();
         for (side, folder) in [&self.desired, &self.actual].into_iter().enumerate() {
             for entry in fs::read_dir(folder)? {
                 let entry = entry?;
-                // Names that are no text, and what is no file, are not our business.
+                // Ignores names that are not UTF-8, and everything except files.
                 if let Ok(name) = entry.file_name().into_string()
                     && !name.ends_with(TEMPORARY)
                     && let Ok(metadata) = entry.metadata()
@@ -71,7 +71,7 @@ impl Folders {
         Ok(view)
     }
 
-    /// Looks at both files of this name, and makes the actual one like the desired one.
+    /// Compares the files of this name, and makes the actual one equal to the desired one.
     pub(crate) fn reconcile(&self, name: &str) -> io::Result<Change> {
         let (desired, actual) = (read(&self.desired, name)?, read(&self.actual, name)?);
         if desired == actual {
@@ -83,15 +83,15 @@ impl Folders {
             fs::remove_file(target)?;
             return Ok(Change::Removed);
         };
-        // A reader sees the old one or the new one. No other worker is at this name, so
-        // this file is ours.
+        // A reader sees the old or the new file. No other worker has this name, so no other uses
+        // the temporary file.
         let temporary = self.actual.join(format!("{name}{TEMPORARY}"));
         fs::write(&temporary, content)?;
         fs::rename(temporary, target)?;
         Ok(Change::Written)
     }
 
-    /// Whether both have the same files.
+    /// Whether both directories have the same files.
     pub(crate) fn are_alike(&self) -> io::Result<bool> {
         for name in self.look()?.into_keys() {
             if read(&self.desired, &name)? != read(&self.actual, &name)? {
@@ -106,7 +106,7 @@ impl Folders {
         match faults.get_mut(name) {
             Some(left @ 1..) => {
                 *left -= 1;
-                Err(io::Error::other("the disk is in a bad mood"))
+                Err(io::Error::other("simulated failure"))
             }
             _ => Ok(()),
         }
@@ -115,7 +115,7 @@ impl Folders {
 
 const TEMPORARY: &str = ".reconcile-tmp";
 
-/// The file's content, if there is such a file.
+/// Returns the file's content, if the file exists.
 fn read(folder: &Path, name: &str) -> io::Result<Option<Vec<u8>>> {
     match fs::read(folder.join(name)) {
         Ok(content) => Ok(Some(content)),

@@ -1,21 +1,20 @@
-//! `reconcile [DESIRED ACTUAL]`: makes one directory of files like another, and keeps it so.
+//! `reconcile [DESIRED ACTUAL]`: keeps the files of one directory equal to those of another.
 //!
-//! What a work queue of keys is for: a controller. A key is the name of a file; what is to be done
-//! about it is found out when its turn comes, by looking at both directories. So it does not matter
-//! how often a name was added, nor why.
+//! Shows a work queue of keys in a controller. A key is the name of a file. A worker compares both
+//! directories only when it handles the key, so the number of adds and their reasons do not matter.
 //!
 //! ```text
-//! watcher ── add what looks different ──> queue ── get ──> workers ── look, copy or remove
-//!                                           ^                 │
-//!                                           └── retry, later ─┘  (if that failed)
+//! watcher ── add changed names ──> queue ── get ──> workers ── compare, copy or remove
+//!                                    ^                 │
+//!                                    └── retry, later ─┘  (after a failure)
 //! ```
 //!
-//! Without arguments it makes up two directories, on a disk that fails now and then, and ends when
-//! the one is like the other. With arguments it goes on until Ctrl-C: then it deals with what it
-//! knows of, for at most [`PATIENCE`], says what it left, and ends. A second Ctrl-C ends it at once.
+//! Without arguments, it generates two directories with occasional failures, and ends when they are
+//! equal. With arguments, it runs until Ctrl-C. Then it handles the known changes for at most
+//! [`PATIENCE`], prints the names that are left, and ends. A second Ctrl-C ends it at once.
 //!
-//! Not a replacement for `rsync`: it knows plain files in one directory, and looks at them by
-//! reading them.
+//! Not a replacement for `rsync`: it supports only plain files in one directory, and compares their
+//! contents.
 
 mod demo;
 mod folders;
@@ -34,9 +33,9 @@ use dedup_queue::{DedupRetryQueue, Exponential, Jitter, Outcome};
 use folders::{Change, Folders, View};
 
 const WORKERS: usize = 4;
-/// How often the directories are listed.
+/// The pause between two listings of the directories.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// How long the end may take.
+/// The time limit of the drain at the end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
@@ -64,8 +63,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Watches and works until it is stopped, or until `is_over` says so after a look at the
-/// directories. `Ok(true)`: nothing that was known of is left undone.
+/// Watches and reconciles until it is stopped, or until `is_over` returns true after a listing of
+/// the directories. `Ok(true)` means that every known change was handled.
 ///
 /// # Errors
 /// If a directory cannot be listed.
@@ -86,7 +85,7 @@ fn control(
             scope.spawn(|| work(&queue, folders, &tally));
         }
         let watched = watch(&queue, folders, stopped, is_over);
-        // Whatever ended the watching, what it saw is dealt with.
+        // The detected changes are processed even if the watch failed.
         let drained = queue.drain_timeout(PATIENCE);
         if let Some(left) = drained.leftovers {
             for key in left
@@ -97,7 +96,7 @@ fn control(
                 println!("left   {key}");
             }
             for key in left.held.iter().map(|held| &held.key) {
-                println!("left   {key} (a worker is at it still)");
+                println!("left   {key} (still held by a worker)");
             }
             watched?;
             println!("{}", tally.report());
@@ -108,8 +107,8 @@ fn control(
     })
 }
 
-/// Adds every name whose files look different than before. A name whose change failed is not added
-/// again for that: it waits for its retry.
+/// Adds every name whose files have changed. A name whose reconciliation failed is not added again
+/// for that, because it waits for its retry.
 fn watch(
     queue: &DedupRetryQueue<String>,
     folders: &Folders,
@@ -136,7 +135,7 @@ fn watch(
     }
 }
 
-/// A worker: one key at a time, and never one that another worker is at.
+/// A worker: it handles one key at a time, and never a key of another worker.
 fn work(queue: &DedupRetryQueue<String>, folders: &Folders, tally: &Tally) {
     while let Ok(name) = queue.get() {
         match folders.reconcile(&name) {
@@ -156,7 +155,7 @@ fn work(queue: &DedupRetryQueue<String>, folders: &Folders, tally: &Tally) {
     }
 }
 
-/// What has been done. Relaxed: the workers are joined before it is read.
+/// Counts of the results. `Relaxed`: the workers are joined before they are read.
 #[derive(Default)]
 struct Tally {
     written: AtomicU32,
@@ -176,6 +175,6 @@ impl Tally {
     fn report(&self) -> String {
         let [written, removed, failures] =
             [&self.written, &self.removed, &self.failures].map(|count| count.load(Relaxed));
-        format!("{written} written, {removed} removed, {failures} failures on the way")
+        format!("{written} written, {removed} removed, {failures} failures")
     }
 }

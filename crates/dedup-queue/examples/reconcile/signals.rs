@@ -1,7 +1,7 @@
-//! What Ctrl-C does.
+//! Handling of Ctrl-C.
 
-/// Calls `stop` at the first SIGINT or SIGTERM; the second ends the process where it stands, with
-/// the status a shell would give it.
+/// Calls `stop` on the first SIGINT or SIGTERM. The second one ends the process at once, with the
+/// exit status that a shell would report.
 ///
 /// # Errors
 /// If the system refuses the handlers or the thread that waits for them.
@@ -25,7 +25,7 @@ pub(crate) fn watch(stop: impl FnOnce() + Send + 'static) -> std::io::Result<()>
     Ok(())
 }
 
-/// Elsewhere Ctrl-C keeps the meaning the system gives it.
+/// On other systems, Ctrl-C keeps its default action.
 #[cfg(not(unix))]
 pub(crate) fn watch(_: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     Ok(())

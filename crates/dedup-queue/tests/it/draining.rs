@@ -121,7 +121,8 @@ fn a_drain_stops_deliveries_at_its_deadline_and_returns_the_rest() {
         let drain = scope.spawn(|| queue.drain_timeout(5 * MS));
         clock.wait_for_sleepers(1);
         let worker = scope.spawn(|| {
-            drop(queue.get()); // The thread would add "ready" before the deadline only if that came later.
+            // The thread would add "ready" before the deadline only if that came later.
+            drop(queue.get());
             is_closed(&queue.get())
         });
         until(|| queue.stats().waiting == 1);

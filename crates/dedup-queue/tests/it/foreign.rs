@@ -98,7 +98,8 @@ fn an_add_answers_although_its_copies_of_the_key_panic_in_their_drops() {
             let queue = DedupRetryQueue::<Fragile>::new();
             queue.add(Fragile(1)).unwrap();
             if delayed {
-                queue.add_after(Fragile(2), crate::support::MS).unwrap(); // Makes later adds take the full path.
+                // Makes later adds take the full path.
+                queue.add_after(Fragile(2), crate::support::MS).unwrap();
             }
             BROKEN.set("drop");
             assert_eq!(queue.add(Fragile(1)).ok(), Some(Added::Merged));

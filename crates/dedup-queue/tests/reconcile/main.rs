@@ -1,9 +1,6 @@
 //! Tests of the example `reconcile`: its handling of one name, and the program as a process.
 #![cfg(all(unix, not(anthill_loom)))]
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper that fails is a test that fails"
-)]
+#![expect(clippy::unwrap_used, reason = "a failing helper fails its test")]
 
 // Includes the module, to test the handling of a name directly.
 #[path = "../../examples/reconcile/folders.rs"]
@@ -126,7 +123,7 @@ fn a_run_without_arguments_synchronizes_its_own_directories_and_ends() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}");
     assert!(
-        text.contains("20 written, 10 removed, 12 failures on the way"),
+        text.contains("20 written, 10 removed, 12 failures"),
         "{text}"
     );
     assert!(text.ends_with("alike: true\n"), "{text}");

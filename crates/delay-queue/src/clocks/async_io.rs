@@ -9,7 +9,7 @@ use std::time::Instant;
 use ::async_io::Timer;
 use sync_shim::{Alarm, Clock, MonotonicClock, Parker};
 
-/// The machine's monotonic time, with alarms by async-io's reactor. For programs that run the
+/// The system's monotonic time, with alarms by async-io's reactor. For programs that run the
 /// reactor anyway, so that they need no second timer thread.
 ///
 /// ```

@@ -151,7 +151,7 @@ impl Chunks {
         self.slots.capacity()
     }
 
-    /// Returns whether there are so many stale slots that some should be removed: more than 7 of 8,
+    /// Returns whether stale slots should be removed: they are more than 7 of 8,
     /// or more than a third when less than 1/32 of the memory is free.
     #[inline]
     pub(super) fn should_be_swept(&self) -> bool {

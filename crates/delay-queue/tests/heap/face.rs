@@ -141,7 +141,7 @@ fn extend_ignores_an_excessive_size_hint() {
     assert_eq!(Boaster(10).collect::<DelayHeap<_>>().len(), 10);
 }
 
-/// No memory holds as many of these values as a heap may have entries.
+/// No machine has memory for as many of these values as a heap may have entries.
 type Vast = [u64; 1 << 28];
 
 #[test]

@@ -1,11 +1,12 @@
-//! Many entries in the patterns that are hard for one heap structure or another.
+//! Many entries, in patterns that are hard for one heap structure or another.
 
 use delay_queue::{DelayHeap, NEVER};
 use testkit::{LIMIT, Rng, watchdog};
 
 const MANY: u64 = 200_000;
 
-/// Pushes at these times and pops all entries. A step linear in the number of entries would take hours.
+/// Pushes at these times and pops all entries. A step linear in the number of entries would take
+/// hours.
 fn pushed_and_popped(due: impl FnMut(u64) -> u64 + Send + 'static) {
     watchdog(LIMIT, move || {
         let mut due = due;
@@ -77,7 +78,7 @@ fn each_time_half_way_to_the_first() {
 }
 
 #[test]
-fn saws_up_and_down() {
+fn sawtooth_times() {
     pushed_and_popped(|value| if value % 2 == 0 { value } else { MANY - value });
 }
 
@@ -98,7 +99,7 @@ fn pushes_due_in_the_past() {
 }
 
 #[testkit::test]
-fn an_entry_that_is_reset_again_and_again_leaves_no_garbage() {
+fn an_entry_reset_repeatedly_uses_no_more_memory() {
     let mut heap = DelayHeap::with_capacity(1_000);
     let ids: Vec<_> = (0..1_000)
         .map(|peer| heap.push(peer, 30_000 + peer))

@@ -1,4 +1,4 @@
-//! What a heap keeps in memory. A binary of its own, for an allocator of its own.
+//! Memory that a heap keeps. A separate binary, because it replaces the global allocator.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -10,7 +10,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const MILLION: usize = 1_000_000;
 
-/// All in one test, since the counter sees every thread.
+/// A single test, because the counter counts all threads.
 #[test]
 fn memory() {
     for due in [uniform as fn(&mut Rng, u64) -> u64, rising, equal] {
@@ -24,7 +24,7 @@ fn memory() {
     an_empty_heap_that_was_shrunk_begins_with_new_generations();
 }
 
-/// One entry stays, another comes and goes, and memory is given back each time.
+/// One entry stays, another is pushed and removed repeatedly, and memory is freed each time.
 fn slots_whose_generations_end_are_not_used_up_one_by_one() {
     let before = BYTES.load(SeqCst);
     let mut heap = DelayHeap::beginning_with(0, u32::MAX - 500);
@@ -83,7 +83,7 @@ fn an_entry_costs_no_more_than_32_bytes_beside_its_value<T: Copy + Default>(
         }
         let bytes = BYTES.load(SeqCst) - before;
         check(bytes, heap.len(), size_of::<T>());
-        // Also when each has been moved.
+        // Even if each entry has been moved.
         let ids: Vec<_> = heap.iter().map(|entry| entry.id).collect();
         let listed = BYTES.load(SeqCst) - before - bytes;
         for id in &ids {
@@ -111,7 +111,7 @@ fn a_million_entries_give_their_memory_back(due: fn(&mut Rng, u64) -> u64) {
     let ids = (0..MILLION as u64).map(|value| heap.push(value, due(&mut rng, value)));
     let ids: Vec<_> = ids.collect();
     let listed = ids.capacity() * 16;
-    // A thousand stay: the first ones, since entries do not change their places.
+    // A thousand entries stay: the first ones, because entries do not change their places.
     for id in &ids[1_000..] {
         assert!(heap.remove(*id).is_some());
     }

@@ -1,5 +1,5 @@
-//! The oracle of the heap: a `BTreeMap` in the order in which entries leave, with the shortest correct code for
-//! every operation; and the programs that run on both.
+//! The oracle of the heap: a `BTreeMap` in the order in which entries leave, with the shortest
+//! correct code for every operation, and the programs that run on both.
 //!
 //! It does not depend on the source of the programs, so the fuzz target includes this file too.
 
@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 
 use delay_queue::{CheckedOut, DelayHeap, EntryId, NEVER};
 
-/// All values differ.
+/// All values of a program differ.
 type Value = u32;
 type Heap = DelayHeap<Value>;
 
-/// One call, or many of a kind. Small numbers, so that programs reach the same times again.
+/// One call, or many of a kind. Numbers are small, so that programs reach the same times
+/// repeatedly.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
     Push { due: u64 },
@@ -43,7 +44,7 @@ pub(crate) enum Step {
 }
 
 impl Op {
-    /// Every operation has its bytes.
+    /// Every operation can be decoded from some bytes.
     pub(crate) fn from_bytes([kind, a, b, c]: [u8; 4]) -> Self {
         let due = time(a, b);
         let (pick, max) = (usize::from(b) << 8 | usize::from(c), usize::from(c % 32));
@@ -131,7 +132,7 @@ pub(crate) fn walk(
         out: Vec::new(),
         pushes: 0,
     };
-    // Its ids have the same slots and generations, but belong to another heap.
+    // Its ids have the same slots and generations as ours, but belong to another heap.
     let mut foreign = Heap::beginning_with(u64::from(order), generation);
     pair.ids.push(foreign.push(0, 0));
     pair.ids.push(foreign.push(0, 1));
@@ -265,7 +266,7 @@ impl Pair {
         assert_eq!(self.heap.reset(id, due), key.map(|key| key.0));
         if let Some(key) = key {
             let (id, value) = self.oracle.remove(&key).expect("it was found");
-            // Equal to a fresh push except for the value.
+            // Equal to a new push except for the value.
             self.place(due, id, value);
         }
     }
@@ -336,7 +337,7 @@ impl Pair {
         );
     }
 
-    /// The parts that are cheap to compare.
+    /// Compares the state that is cheap to compare.
     fn compare(&self) {
         assert_eq!(self.heap.len(), self.oracle.len());
         assert_eq!(self.heap.is_empty(), self.oracle.is_empty());

@@ -170,7 +170,7 @@ fn clusters_far_apart_leave_in_order() {
     assert!(entries.is_sorted_by_key(|entry| (entry.due, entry.value)));
 }
 
-/// The last of the far keys that are cut by order have been pulled; then more are pushed.
+/// The last of the far keys that are cut by order have been pulled. Then more are pushed.
 #[test]
 fn entries_due_never_leave_in_order_across_two_to_the_32_pushes() {
     let mut heap = DelayHeap::beginning_with(u64::from(u32::MAX - 40), 0).with_short_lists();

@@ -73,7 +73,7 @@ fn an_alarm_that_rings_without_a_due_entry_is_set_for_the_next_one() {
 }
 
 #[test]
-fn the_alarm_wakes_one_future_for_each_entry_and_goes_on() {
+fn the_alarm_wakes_one_future_per_entry_and_is_set_again() {
     let (queue, clock) = queue();
     for n in [1, 1, 2] {
         queue.push(n, n * SECOND).unwrap();
@@ -267,7 +267,7 @@ fn an_alarm_that_rings_early_while_it_is_set_is_set_again() {
 }
 
 #[test]
-fn a_dropped_queue_takes_its_alarm_back() {
+fn a_dropped_queue_cancels_its_alarm() {
     let (queue, clock) = queue();
     queue.push(1, SECOND).unwrap();
     let mut future = queue.take_async();
@@ -313,7 +313,7 @@ fn other_futures_get_their_entries_although_a_waker_panics() {
 }
 
 #[testkit::test]
-fn the_alarm_of_the_machines_clock_survives_a_waker_that_panics() {
+fn the_alarm_of_the_system_clock_survives_a_panicking_waker() {
     let queue = DelayQueue::new();
     let millisecond = std::time::Duration::from_millis(1);
     queue.push(1, millisecond).unwrap();

@@ -329,7 +329,7 @@ fn the_bound_holds_under_concurrent_pushes_and_takes() {
 }
 
 #[test]
-#[should_panic(expected = "polled after it was ready")]
+#[should_panic(expected = "polled after completion")]
 fn a_push_future_polled_after_completion_panics() {
     let (queue, _clock) = queue();
     let mut future = queue.push_async(1, NOW);
@@ -337,7 +337,7 @@ fn a_push_future_polled_after_completion_panics() {
     let _ = poll(&mut future);
 }
 
-/// As in user code: neither the type of the queue nor that of the builder is written out.
+/// As in user code, neither the type of the queue nor that of the builder is written.
 #[test]
 fn the_type_of_a_builder_is_inferred_from_its_queue() {
     let annotated: DelayQueue<u64> = DelayQueue::builder().bound(8).build().unwrap();

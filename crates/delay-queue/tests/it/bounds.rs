@@ -1,5 +1,5 @@
-//! The trait bounds of the types. Compiling is the test; running it shows that making a queue asks for no
-//! further bounds.
+//! The trait bounds of the types. The compiler checks them; running the test shows that building a
+//! queue needs no further bounds.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The number of takers that are notified, and which ones.
+//! How many takers are notified, and which ones.
 
 use std::sync::Arc;
 use std::thread;
@@ -84,11 +84,11 @@ fn threads_are_notified_before_futures() {
 }
 
 #[testkit::test]
-fn a_woken_future_that_is_never_polled_holds_no_entry_back() {
+fn a_woken_future_that_is_never_polled_blocks_no_entry() {
     let (queue, _clock) = queue();
     let mut idle = queue.take_async();
     assert!(poll(&mut idle).is_pending());
-    queue.push(1, NOW).unwrap(); // Wakes it; it is not polled.
+    queue.push(1, NOW).unwrap(); // Notifies it. It is not polled.
     assert_eq!(queue.take().unwrap().value, 1);
 
     let (first, second) = (taker(&queue), taker(&queue));
@@ -102,7 +102,7 @@ fn a_woken_future_that_is_never_polled_holds_no_entry_back() {
 }
 
 #[test]
-fn a_woken_future_that_is_never_polled_holds_up_no_later_entry_of_other_futures() {
+fn a_woken_future_that_is_never_polled_delays_no_later_entry_of_other_futures() {
     let (queue, _clock) = queue();
     let wakers = [CountingWaker::new(), CountingWaker::new()];
     let mut futures = [queue.take_async(), queue.take_async()];
@@ -127,7 +127,7 @@ fn an_entry_taken_by_another_consumes_no_later_wake_up() {
         assert!(poll_with(future, &waker.waker()).is_pending());
     }
     queue.push(1, NOW).unwrap(); // Wakes the first taker,
-    assert!(queue.try_take().is_ok()); // which finds no entry any more, if it looks at all.
+    assert!(queue.try_take().is_ok()); // which finds no entry later.
     queue.push(2, NOW).unwrap();
     assert_eq!((wakers[0].wakes(), wakers[1].wakes()), (1, 1));
     assert_eq!(queue.stats().wakes, 2, "one for each entry");
@@ -136,13 +136,14 @@ fn an_entry_taken_by_another_consumes_no_later_wake_up() {
 #[test]
 fn an_entry_delayed_by_a_reset_consumes_no_later_wake_up() {
     let (queue, _clock) = queue();
-    queue.push(0, SECOND).unwrap(); // So that an alarm is set, and the delay concerns no waiter.
+    // Sets an alarm, so that the delay of the other entry affects no waiter.
+    queue.push(0, SECOND).unwrap();
     let wakers = [CountingWaker::new(), CountingWaker::new()];
     let mut futures = [queue.take_async(), queue.take_async()];
     for (future, waker) in futures.iter_mut().zip(&wakers) {
         assert!(poll_with(future, &waker.waker()).is_pending());
     }
-    let id = queue.push(1, NOW).unwrap(); // Wakes the first taker, which does not look.
+    let id = queue.push(1, NOW).unwrap(); // Notifies the first taker, which is not polled.
     assert!(queue.reset(id, 9 * SECOND));
     queue.push(2, NOW).unwrap();
     assert_eq!((wakers[0].wakes(), wakers[1].wakes()), (1, 1));

@@ -42,7 +42,7 @@ fn a_received_entry_has_its_id_and_time_and_counts_as_taken() {
     assert_eq!(queue.cancel(id), None);
 }
 
-/// A receiver that only polls now and then gets entries too.
+/// A receiver that polls only occasionally gets entries too.
 #[testkit::test]
 fn a_channel_without_a_buffer_serves_a_receiver_that_polls() {
     let (queue, _clock) = queue();
@@ -101,7 +101,7 @@ fn stopping_an_idle_feeder_ends_it() {
 }
 
 #[testkit::test]
-fn dropping_a_feeder_lets_its_thread_go_on() {
+fn dropping_a_feeder_detaches_its_thread() {
     let (queue, clock) = queue();
     let (receiver, feeder) = queue.channel(0).unwrap();
     drop(feeder);
@@ -206,7 +206,7 @@ fn the_feeders_entry_counts_towards_the_bound() {
     feeder.stop();
 }
 
-/// The documented behaviour of buffers, as users meet it.
+/// The documented behaviour of buffers.
 #[testkit::test]
 fn buffered_entries_are_dropped_with_the_last_receiver() {
     let (queue, _clock) = queue();
@@ -279,7 +279,8 @@ fn the_thread_of_a_feeder_has_a_name() {
     feeder.stop();
 }
 
-/// The feeder's entry fills the queue: closing must reject the pusher without waiting for the feeder.
+/// The feeder's entry fills the queue: closing must reject the pusher without waiting for the
+/// feeder.
 #[testkit::test]
 fn close_rejects_a_waiting_pusher_while_a_feeder_holds_the_only_entry() {
     let queue = DelayQueue::<u8>::builder().bound(1).build().unwrap();
@@ -296,8 +297,8 @@ fn close_rejects_a_waiting_pusher_while_a_feeder_holds_the_only_entry() {
     assert_eq!(receiver.recv().unwrap().value, 1);
 }
 
-/// Several threads call `close_now` while the feeder holds an entry: one call returns the entry, and all calls
-/// return.
+/// Several threads call `close_now` while the feeder holds an entry: one call returns the entry,
+/// and all calls return.
 #[testkit::test]
 fn several_close_now_calls_all_return_and_one_has_the_entry() {
     let (queue, _clock) = queue();

@@ -34,7 +34,7 @@ fn the_tokio_clock_follows_paused_time() {
     let start = clock.now();
     assert_eq!(clock.now(), start, "it stands still");
     runtime.block_on(async {
-        // tokio advances paused time when nothing else is to be done.
+        // tokio advances paused time when no task is runnable.
         for (value, hours) in [("early", 1), ("late", 2)] {
             let taken = queue.take_async().await.unwrap();
             assert_eq!(taken.value, value);
@@ -80,7 +80,7 @@ fn a_thread_that_waits_in_paused_time_sees_it_advance() {
     crate::support::until(|| std::time::Instant::now() >= when + MILLISECOND);
     runtime.block_on(async { tokio::time::advance(MILLISECOND).await });
     assert_eq!(waiter.join().unwrap(), (false, true));
-    // A token ends the wait whatever the time.
+    // An unpark ends the wait at any time.
     let parker = delay_queue::Parker::new();
     parker.unpark();
     assert!(clock.park_until(&parker, clock.now() + SECOND));
@@ -88,7 +88,7 @@ fn a_thread_that_waits_in_paused_time_sees_it_advance() {
 
 #[cfg(feature = "tokio")]
 #[testkit::test]
-fn unpaused_time_is_the_machines() {
+fn unpaused_time_is_the_system_clocks() {
     let (runtime, clock) = runtime(false);
     let queue = DelayQueue::with_clock(clock);
     queue.push(1, 2 * MILLISECOND).unwrap();
@@ -126,7 +126,7 @@ fn a_runtime_that_shuts_down_leaves_no_future_waiting() {
 
 #[cfg(feature = "tokio")]
 #[testkit::test]
-fn an_alarm_taken_back_does_not_ring() {
+fn a_cancelled_alarm_does_not_ring() {
     let (runtime, clock) = runtime(true);
     let waker = CountingWaker::new();
     let alarm = clock.wake_at(clock.now() + SECOND, waker.waker()).unwrap();
@@ -158,7 +158,7 @@ fn async_ios_timers_wake_futures() {
         queue.push(n, n * MILLISECOND).unwrap();
     }
     queue.close();
-    // Without async-io's own `block_on`: its thread drives the timers.
+    // Without async-io's own `block_on`: its own thread drives the timers.
     let taken = std::iter::from_fn(|| testkit::block_on(queue.take_async()).ok());
     assert_eq!(taken.count(), 3);
     queue.clear();
@@ -166,7 +166,7 @@ fn async_ios_timers_wake_futures() {
 
 #[cfg(feature = "async-io")]
 #[testkit::test]
-fn the_async_io_clock_times_threads_and_takes_alarms_back() {
+fn the_async_io_clock_parks_threads_and_cancels_alarms() {
     use delay_queue::AsyncIoClock;
     let queue = DelayQueue::with_clock(AsyncIoClock);
     queue.push(1, MILLISECOND).unwrap();
@@ -180,7 +180,7 @@ fn the_async_io_clock_times_threads_and_takes_alarms_back() {
     let far = AsyncIoClock.now() + Duration::from_secs(3600);
     let alarm = AsyncIoClock.wake_at(far, waker.waker()).unwrap();
     drop(alarm);
-    // async-io drops the waker of an alarm that was taken back at its next activity.
+    // async-io drops the waker of a cancelled alarm at its next activity.
     crate::support::until(|| {
         let other = testkit::CountingWaker::new();
         drop(AsyncIoClock.wake_at(far, other.waker()));

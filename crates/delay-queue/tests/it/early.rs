@@ -9,7 +9,7 @@ use testkit::Rng;
 
 use crate::support::queue;
 
-/// The simplest correct queue: all entries in a list.
+/// A queue as a plain list.
 #[derive(Default)]
 struct Twin {
     entries: Vec<(Instant, u64, EntryId, u64)>,
@@ -38,7 +38,8 @@ fn check(taken: &Expired<u64>, now: Instant) {
     assert!(taken.due <= now, "early by {:?}", taken.due - now);
 }
 
-/// A random program compared with a list, in manual time: which entries are taken, when, and in which order.
+/// A random program compared with a list, in manual time: which entries are taken, when, and in
+/// which order.
 #[test]
 fn a_random_program_yields_the_same_entries_as_a_list() {
     let mut rng = Rng::from_env();
@@ -131,9 +132,9 @@ fn no_entry_is_early_for_threads_and_futures_on_a_moving_clock() {
     assert_eq!(taken, ENTRIES);
 }
 
-/// The strongest claim that a test on the machine's clock can make.
+/// The strongest check that is possible with the system clock.
 #[testkit::test]
-fn no_entry_is_early_on_the_machines_clock() {
+fn no_entry_is_early_on_the_system_clock() {
     let builder = DelayQueue::<Instant>::builder();
     for builder in [
         builder.clone(),

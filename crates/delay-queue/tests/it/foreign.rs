@@ -1,5 +1,5 @@
-//! User code, wakers and drops, that calls back into the queue and panics. None of it runs under the lock, and
-//! none of it costs a taker an entry.
+//! User code, wakers and drops, that calls the queue and panics. None of it runs under the lock,
+//! and no taker loses an entry.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,7 +15,7 @@ use crate::support::{NOW, SECOND, poll, poll_with, queue};
 
 type Numbers = DelayQueue<u32, ManualClock>;
 
-/// Calls its queue in every function of the waker: it would hang if the lock were held.
+/// A waker each of whose functions calls its queue. It would hang if the lock were held.
 struct Nosy {
     queue: Numbers,
     looks: Arc<AtomicUsize>,
@@ -28,7 +28,7 @@ impl Nosy {
             queue: queue.clone(),
             looks: Arc::clone(&looks),
         });
-        // SAFETY: the table below casts its data to an `Arc<Nosy>`, which this is.
+        // SAFETY: the functions of the table cast the data to an `Arc<Nosy>`, as created here.
         let waker = unsafe { Waker::from_raw(raw(nosy)) };
         (waker, looks)
     }
@@ -42,17 +42,17 @@ impl Nosy {
 
 fn raw(nosy: Arc<Nosy>) -> RawWaker {
     unsafe fn take(data: *const ()) -> Arc<Nosy> {
-        // SAFETY: the caller owns one count of the `Arc` that the data came from.
+        // SAFETY: the caller owns one count of the `Arc` from which the data was created.
         unsafe { Arc::from_raw(data.cast()) }
     }
     static TABLE: RawWakerVTable = RawWakerVTable::new(
         |data| {
-            // SAFETY: the waker is borrowed, so its count stays: it is forgotten again.
+            // SAFETY: the waker is borrowed, so its count must stay. `ManuallyDrop` keeps it.
             let ours = std::mem::ManuallyDrop::new(unsafe { take(data) });
             ours.look();
             raw(Arc::clone(&ours))
         },
-        // SAFETY: `wake` consumes the waker, and its count.
+        // SAFETY: `wake` consumes the waker and its count.
         |data| unsafe { take(data) }.look(),
         // SAFETY: as in `clone`.
         |data| std::mem::ManuallyDrop::new(unsafe { take(data) }).look(),
@@ -121,7 +121,7 @@ fn the_waker_of_a_pusher_may_call_a_queue() {
     ));
 }
 
-/// Calls the queue that holds it as it is dropped.
+/// Calls the queue that contains it in its destructor.
 struct Recursive(DelayQueue<Recursive, ManualClock>, Arc<AtomicUsize>);
 
 impl Drop for Recursive {
@@ -151,7 +151,7 @@ fn a_value_may_call_its_queue_when_it_is_dropped() {
     clock.advance(SECOND);
 }
 
-/// Panics in its drop.
+/// Panics in its destructor.
 struct Mine;
 
 impl Drop for Mine {
@@ -177,7 +177,7 @@ fn clear_drops_all_values_and_then_resumes_a_panic_of_their_drops() {
 
 /// A waker whose drop panics: the poll that takes an entry drops it.
 #[test]
-fn a_waker_whose_drop_panics_costs_no_entry() {
+fn a_waker_whose_drop_panics_loses_no_entry() {
     struct Bomb;
     impl Wake for Bomb {
         fn wake(self: Arc<Self>) {}
@@ -258,7 +258,7 @@ fn the_last_handle_drops_each_value_once() {
     assert_eq!((values.alive(), values.dropped()), (0, 100));
 }
 
-/// A clock that panics where a thread would sleep.
+/// A clock whose waits panic.
 #[derive(Clone, Debug)]
 struct Sleepless(ManualClock);
 

@@ -189,8 +189,8 @@ fn a_future_outlives_the_handle_that_made_it() {
     assert_eq!(block_on(future).unwrap().value, 1);
 }
 
-/// Futures are polled, dropped and made at random, while a thread takes now and then: every entry is taken
-/// once.
+/// Futures are polled, dropped and made at random, while a thread takes now and then: every entry
+/// is taken once.
 #[testkit::test]
 fn futures_dropped_at_random_lose_no_entry() {
     let mut rng = Rng::from_env();
@@ -270,7 +270,7 @@ fn a_future_polled_without_a_wake_up_keeps_its_place() {
         "by its latest waker"
     );
     assert_eq!(wakers[0].wakes(), 0);
-    // Also a future that was woken but whose entry another taker has.
+    // Even a future that was woken but whose entry another taker has.
     queue.try_take().unwrap();
     assert!(poll_with(&mut futures[0], &other.waker()).is_pending());
     queue.push(2, NOW).unwrap();

@@ -124,7 +124,7 @@ fn ids_of_one_queue_find_nothing_in_another() {
 }
 
 #[test]
-fn ids_stay_valid_while_others_come_and_go_and_memory_is_released() {
+fn ids_stay_valid_while_other_entries_are_removed_and_memory_is_released() {
     let (queue, _clock) = queue();
     let kept: Vec<_> = (0..100).map(|n| queue.push(n, SECOND).unwrap()).collect();
     let others: Vec<_> = (0..10_000)

@@ -13,7 +13,7 @@ const PRODUCERS: usize = 16;
 const TAKERS: usize = 16;
 const EACH: usize = 250;
 
-/// Each entry is a token, which is ticked off where it ends up.
+/// Each entry is a token, which is marked where it is taken or returned.
 #[derive(Default)]
 struct Ledger(Vec<AtomicUsize>);
 

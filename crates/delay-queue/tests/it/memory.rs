@@ -89,11 +89,11 @@ fn reserve_is_limited_by_the_bound() {
     assert!((10..1_000).contains(&queue.capacity()));
 }
 
-/// No memory holds as many of these values as a queue may have entries.
+/// No machine has memory for as many of these values as a queue may have entries.
 type Vast = [u64; 1 << 28];
 
 #[test]
-fn a_failed_allocation_is_an_error_and_the_queue_works_on() {
+fn a_failed_allocation_is_an_error_and_the_queue_stays_usable() {
     let queue = DelayQueue::<Box<Vast>, _>::with_clock(ManualClock::new());
     assert_eq!(
         queue.try_reserve(10),
@@ -105,6 +105,7 @@ fn a_failed_allocation_is_an_error_and_the_queue_works_on() {
     assert!(matches!(refused, ReserveError::NoMemory(_)));
     let panicked = catch_unwind(AssertUnwindSafe(|| queue.reserve(usize::MAX)));
     assert!(panicked.is_err());
-    // The lock is free. No method that moves a value is called: a value would not fit on the stack.
+    // The lock is free. No method that moves a value is called, because a value would not fit on
+    // the stack.
     assert_eq!((queue.len(), queue.capacity()), (0, 0));
 }

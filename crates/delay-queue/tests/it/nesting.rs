@@ -1,4 +1,5 @@
-//! User code (wakers, clocks, errors) that calls the queue on the thread that runs it, and waits there.
+//! User code (wakers, clocks, errors) that calls the queue on the thread on which it runs, and
+//! waits there.
 
 use std::cell::Cell;
 use std::io;
@@ -17,8 +18,8 @@ thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Each alarm advances time to its own and rings before the call that sets it returns, like a timer that is
-/// polled when it is made.
+/// Each alarm advances time to its own and rings before the call that sets it returns, like a timer
+/// that is polled when it is made.
 #[derive(Clone, Debug)]
 struct Hasty {
     clock: ManualClock,
@@ -66,7 +67,7 @@ fn alarms_that_ring_as_they_are_set_do_not_nest() {
         queue.push(n, n * SECOND).unwrap();
     }
     clock.hurries.store(true, SeqCst);
-    queue.push(1, SECOND).unwrap(); // Its alarm leads to all others.
+    queue.push(1, SECOND).unwrap(); // Its alarm starts the chain of all others.
     assert_eq!(woken.wakes(), COUNT as usize);
     let deepest = clock.deepest.load(SeqCst);
     assert!(deepest <= 1, "{deepest} calls deep");
@@ -147,7 +148,7 @@ fn a_failed_alarm_is_no_error_while_a_thread_leads() {
     assert!(matches!(poll(&mut future), std::task::Poll::Ready(Ok(_))));
 }
 
-/// Calls the queue in its drop: it would hang if the lock were held.
+/// Calls the queue in its destructor. It would hang if the lock were held.
 #[derive(Debug)]
 struct Asks(DelayQueue<u32, Failing>, Arc<AtomicUsize>);
 
@@ -230,8 +231,8 @@ fn an_error_of_the_clock_is_dropped_with_the_lock_free() {
     *made.lock().unwrap() = None;
 }
 
-/// The feeder takes an entry and, in the same critical section, notifies a future of the last one. The waker
-/// that runs on the feeder's thread must not wait for the feeder forever.
+/// The feeder takes an entry and, in the same critical section, notifies a future of the last one.
+/// The waker that runs on the feeder's thread must not wait for the feeder forever.
 #[cfg(feature = "channel")]
 #[testkit::test]
 fn a_waker_on_the_feeders_thread_may_call_close_now() {
@@ -258,8 +259,8 @@ fn a_waker_on_the_feeders_thread_may_call_close_now() {
     assert!(queue.close_now().is_empty(), "nor does a later one wait");
 }
 
-/// While `close_now` runs, the waker of a rejected pusher waits on the same thread. It must not consume the
-/// notification of the closer.
+/// While `close_now` runs, the waker of a rejected pusher waits on the same thread. It must not
+/// consume the notification of the closer.
 #[cfg(feature = "channel")]
 #[testkit::test]
 fn a_waker_that_waits_consumes_no_notification_of_close_now() {
@@ -273,7 +274,8 @@ fn a_waker_that_waits_consumes_no_notification_of_close_now() {
     let waker = testkit::waker_fn({
         let queue = queue.clone();
         move || {
-            crate::support::until(|| queue.len() == 1); // It is returned, and the closer woken.
+            // The entry is returned, and the closer is notified.
+            crate::support::until(|| queue.len() == 1);
             let taken = other.take_timeout(NOW);
             assert!(matches!(taken, Err(TakeError::TimedOut)));
         }
@@ -285,8 +287,8 @@ fn a_waker_that_waits_consumes_no_notification_of_close_now() {
     assert!(matches!(poll(&mut refused), std::task::Poll::Ready(Err(_))));
 }
 
-/// Each alarm fires in the call that sets it. A waker of the first entry waits until all are due, which needs
-/// the alarms that follow: so the waker must not run before they are set.
+/// Each alarm fires in the call that sets it. A waker of the first entry waits until all are due,
+/// which needs the alarms that follow: so the waker must not run before they are set.
 #[testkit::test]
 fn a_waker_may_wait_for_an_alarm_that_fires_while_it_is_set() {
     let clock = Hasty {

@@ -1,4 +1,4 @@
-//! When entries fall due, and in which order they are taken.
+//! The times at which entries fall due, and the order in which they are taken.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ fn entries_due_together_are_taken_in_the_order_of_their_pushes() {
     let (queue, clock) = queue();
     let due = clock.now() + SECOND;
     for n in 0..500 {
-        // By a delay and by a point in time, from several moments.
+        // By a delay or by a point in time, at several moments.
         if n % 2 == 0 {
             queue.push_at(n, due).unwrap();
         } else {
@@ -37,8 +37,8 @@ fn entries_due_together_are_taken_in_the_order_of_their_pushes() {
 }
 
 #[test]
-fn three_entries_of_one_two_and_three_microseconds_come_in_order() {
-    let queue = delay_queue::DelayQueue::new(); // On the machine's clock.
+fn three_entries_due_within_three_microseconds_are_taken_in_order() {
+    let queue = delay_queue::DelayQueue::new(); // On the system clock.
     for n in [3, 1, 2] {
         queue.push(n, Duration::from_micros(n)).unwrap();
     }
@@ -73,7 +73,7 @@ fn zero_delays_and_past_times_are_due_at_once() {
         .push_at("past", clock.now() - Duration::from_millis(1))
         .unwrap();
     assert_eq!(drain(&queue), ["past"]);
-    // Before the queue was made: due since then, without underflow.
+    // Before the queue was built: due since then, without underflow.
     queue
         .push_at("long past", clock.now().checked_sub(2 * SECOND).unwrap())
         .unwrap();
@@ -204,12 +204,12 @@ fn the_known_time_is_the_latest_reading() {
 }
 
 #[test]
-fn a_clock_that_has_run_for_long_before_the_queue_makes_no_difference() {
+fn a_queue_works_on_a_clock_that_has_run_for_centuries() {
     let clock = ManualClock::new();
     clock.advance(Duration::from_secs(200 * 365 * 24 * 3600));
     let queue = delay_queue::DelayQueue::with_clock(clock.clone());
     queue.push("a", SECOND).unwrap();
-    queue.push_at("b", Instant::now()).unwrap(); // Long past.
+    queue.push_at("b", Instant::now()).unwrap(); // A time in the past.
     assert_eq!(drain(&queue), ["b"]);
     clock.advance(SECOND);
     assert_eq!(drain(&queue), ["a"]);

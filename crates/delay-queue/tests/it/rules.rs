@@ -1,9 +1,9 @@
-//! A random walk over the rules of `takers`: in no order of sections is an entry left while a waiter would take
-//! it.
+//! A random walk over the rules of `takers`: no order of critical sections leaves an entry while a
+//! waiter would take it.
 //!
-//! Sections are atomic, so a sequence of them is a schedule. Every party is a state machine, a notification
-//! stays in a set until its party acts on it, and time advances only when no party can act: then no entry may
-//! be ready for a waiter.
+//! Sections are atomic, so a sequence of sections is a schedule. Every party is a state machine. A
+//! notification stays in a set until its party acts on it. Time advances only when no party can
+//! act: then no entry may be ready for a waiter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -16,7 +16,7 @@ use delay_queue::wait::{AlarmRequest, Left, ReadySource, WaiterId, Waiters, Wake
 use delay_queue::{Alarm, Parker};
 use testkit::Rng;
 
-/// The heap, as the rules see it.
+/// The heap as the rules use it.
 #[derive(Default)]
 struct Dues {
     now: u64,
@@ -54,7 +54,7 @@ impl ReadySource for Dues {
     }
 }
 
-/// Settles, and returns which alarm is to be set.
+/// Settles, and returns the alarm to set.
 fn settled(waiters: &mut Waiters, source: &mut Dues, wakes: &mut WakeList) -> Option<AlarmRequest> {
     let mut request = None;
     waiters.settle(source, wakes, &mut request);
@@ -165,7 +165,7 @@ impl World {
         }
     }
 
-    /// Whether the thread can act: it is awake, or something wakes it.
+    /// Whether the thread can act: it is awake, or has a reason to wake.
     fn can_act(&self, thread: &Thread) -> bool {
         thread.asleep.is_none_or(|(_, until)| {
             let token = thread.parker.take_token();
@@ -176,7 +176,7 @@ impl World {
         })
     }
 
-    /// A thread wakes, looks, and either sleeps again or finishes; then it starts over.
+    /// The thread wakes, checks, and either sleeps again or finishes and starts over.
     fn run_thread(&mut self, at: usize, rng: &mut Rng) {
         let time = self.time;
         self.threads[at].parker.take_token();
@@ -250,7 +250,7 @@ impl World {
         self.settle();
     }
 
-    /// The alarms that ring now, unless they were taken back.
+    /// The alarms that ring now, except cancelled ones.
     fn ringing(&mut self) -> Vec<u64> {
         for gone in std::mem::take(&mut *self.dropped.lock().unwrap()) {
             self.alarms.remove(&gone);
@@ -268,7 +268,7 @@ impl World {
         }
     }
 
-    /// One step of a party that can act. `false` if none can.
+    /// Makes one step of a party that can act. Returns `false` if none can.
     fn step(&mut self, rng: &mut Rng) -> bool {
         let threads: Vec<_> = (0..self.threads.len())
             .filter(|&at| self.can_act(&self.threads[at]))
@@ -302,7 +302,8 @@ impl World {
         true
     }
 
-    /// The invariant when no party can act: all ready entries were announced to futures that do not look.
+    /// The invariant when no party can act: all ready entries were announced to futures that do not
+    /// look.
     fn check_rest(&mut self) {
         let ready = self.source.ready(usize::MAX);
         let announced = self
@@ -326,7 +327,7 @@ fn walk(rng: &mut Rng) {
         match rng.below(9) {
             0..=2 => {
                 let due = world.time + rng.below(8) as u64;
-                // A push knows the time, or does not, as a push to a point in time.
+                // Pushes by a delay, or at a point in time.
                 if rng.chance(2) {
                     world.source.now = world.source.now.max(world.time);
                 }
@@ -339,7 +340,7 @@ fn walk(rng: &mut Rng) {
             }
             5 if !world.futures.is_empty() => {
                 let at = rng.below(world.futures.len());
-                world.poll(Some(at), rng); // Spuriously.
+                world.poll(Some(at), rng); // A spurious poll.
             }
             6 if !world.source.dues.is_empty() => {
                 // A cancel or a reset.
@@ -381,8 +382,8 @@ fn no_schedule_leaves_an_entry_while_a_taker_waits() {
     }
 }
 
-/// A push of an entry earlier than the leader's relies on a thread that has been notified and has not looked
-/// yet.
+/// A push of an entry earlier than the leader's relies on a thread that has been notified and has
+/// not looked yet.
 #[test]
 fn a_notified_thread_that_finds_an_earlier_time_leads_and_wakes_no_taker() {
     let mut source = Dues {
@@ -408,8 +409,8 @@ fn a_notified_thread_that_finds_an_earlier_time_leads_and_wakes_no_taker() {
     assert_eq!(waiters.counts().rearms, 0);
 }
 
-/// An alarm cannot be set while a notified thread has not looked yet. The thread will become the leader, so the
-/// futures get no error.
+/// An alarm cannot be set while a notified thread has not looked yet. The thread will become the
+/// leader, so the futures get no error.
 #[test]
 fn a_failed_alarm_is_no_error_while_a_thread_is_notified() {
     let mut source = Dues {

@@ -88,7 +88,7 @@ fn two_streams_share_the_entries() {
 }
 
 #[testkit::test]
-fn a_stream_without_an_alarm_yields_the_error_and_can_be_polled_on() {
+fn a_stream_without_an_alarm_yields_the_error_and_can_be_polled_again() {
     let (queue, clock) = Witness::queue();
     clock.fail(true);
     queue.push(1, SECOND).unwrap();

@@ -1,4 +1,4 @@
-//! Shared helpers. None of them waits for time.
+//! Shared helpers. None of them waits for a duration.
 
 use std::future::Future;
 use std::io;
@@ -14,7 +14,7 @@ use delay_queue::{Alarm, Clock, DelayQueue, Expired, ManualClock, Parker, TakeEr
 pub(crate) const NOW: Duration = Duration::ZERO;
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-/// Yields until the condition holds. Only the watchdog bounds it.
+/// Yields until the condition holds. Only the watchdog limits the wait.
 pub(crate) fn until(condition: impl Fn() -> bool) {
     while !condition() {
         thread::yield_now();
@@ -40,7 +40,6 @@ pub(crate) fn wait_asleep<T: Send + 'static, C: Clock>(queue: &DelayQueue<T, C>,
     until(|| queue.stats().waiting_takers == count);
 }
 
-/// Polls with this waker.
 pub(crate) fn poll_with<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(waker))
 }
@@ -50,13 +49,13 @@ pub(crate) fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     poll_with(future, Waker::noop())
 }
 
-/// Counts the ready ones.
+/// Returns the number of ready futures.
 pub(crate) fn count_ready<F: Future + Unpin>(futures: &mut [F]) -> usize {
     let polled = futures.iter_mut().map(|future| poll(future).is_ready());
     polled.filter(|&is_ready| is_ready).count()
 }
 
-/// The values that `queue` yields without waiting.
+/// Takes all values that `queue` yields without waiting.
 pub(crate) fn drain<T: Send + 'static, C: Clock>(queue: &DelayQueue<T, C>) -> Vec<T> {
     let ready = queue.drain_ready(usize::MAX);
     ready.into_iter().map(|expired| expired.value).collect()
@@ -98,27 +97,27 @@ impl Witness {
         (DelayQueue::with_clock(clock.clone()), clock)
     }
 
-    /// The number of readings since the last call.
+    /// Returns the number of readings since the last call.
     pub(crate) fn looks(&self) -> usize {
         self.0.looks.swap(0, SeqCst)
     }
 
-    /// The times until which threads have slept, since the clock's start.
+    /// Returns the times until which threads have slept, since the clock's start.
     pub(crate) fn parks(&self) -> Vec<Duration> {
         self.0.parks.lock().unwrap().clone()
     }
 
-    /// The times for which alarms were set, since the clock's start.
+    /// Returns the times for which alarms were set, since the clock's start.
     pub(crate) fn alarms(&self) -> Vec<Duration> {
         self.0.alarms.lock().unwrap().clone()
     }
 
-    /// Whether alarms fail from now on.
+    /// Sets whether alarms fail from now on.
     pub(crate) fn fail(&self, fails: bool) {
         self.0.fails.store(fails, SeqCst);
     }
 
-    /// The next `count` alarms ring as they are set, and never again.
+    /// Makes the next `count` alarms ring while they are set, and never again.
     pub(crate) fn ring_at_once(&self, alarms: usize) {
         self.0.hasty.store(alarms, SeqCst);
     }

@@ -1,4 +1,4 @@
-//! The ways to take: at once, with a timeout, with a deadline, without a limit.
+//! The forms of take: at once, with a timeout, with a deadline, without a limit.
 
 use std::thread;
 use std::time::Duration;
@@ -150,10 +150,10 @@ fn a_due_entry_is_taken_without_a_parker() {
 }
 
 #[testkit::test]
-fn a_token_left_by_an_earlier_wait_does_no_harm() {
+fn an_unpark_token_of_an_earlier_wait_has_no_effect() {
     let (queue, clock) = queue();
     let parker = sync_shim::Parker::of_thread();
-    parker.unpark(); // Another wait on this thread left it.
+    parker.unpark(); // As left by another wait on this thread.
     assert!(matches!(queue.take_timeout(NOW), Err(TakeError::TimedOut)));
     parker.unpark();
     let mover = {

@@ -1,5 +1,5 @@
-//! Wakers whose clone, wake or drop panics, in every future of the queue. At most the caller sees its own
-//! panic; the queue and the other waiters are unaffected.
+//! Wakers whose clone, wake or drop panics, in every future of the queue. At most the caller sees
+//! the panic of its own waker. The queue and the other waiters are unaffected.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use testkit::{CountingWaker, DropCounter};
 
 use crate::support::{NOW, SECOND, poll, poll_with, queue};
 
-/// The behaviour of a waker in each of its functions. Wakers made from one conduct are clones of one another.
+/// The behaviour of a waker in each of its functions. Wakers with the same conduct are clones of
+/// one another.
 #[derive(Default)]
 struct Conduct {
     /// The number of the clone that panics; 0: none.
@@ -24,7 +25,7 @@ struct Conduct {
 impl Conduct {
     fn waker(self) -> (Waker, Arc<Self>) {
         let conduct = Arc::new(self);
-        // SAFETY: the table below casts its data to an `Arc<Conduct>`, which this is.
+        // SAFETY: the functions of the table cast the data to an `Arc<Conduct>`, as created here.
         let waker = unsafe { Waker::from_raw(raw(Arc::clone(&conduct))) };
         (waker, conduct)
     }
@@ -42,17 +43,17 @@ impl Conduct {
 
 fn raw(conduct: Arc<Conduct>) -> RawWaker {
     unsafe fn take(data: *const ()) -> Arc<Conduct> {
-        // SAFETY: the caller owns one count of the `Arc` that the data came from.
+        // SAFETY: the caller owns one count of the `Arc` from which the data was created.
         unsafe { Arc::from_raw(data.cast()) }
     }
     static TABLE: RawWakerVTable = RawWakerVTable::new(
         |data| {
-            // SAFETY: the waker is borrowed, so its count stays: it is forgotten again.
+            // SAFETY: the waker is borrowed, so its count must stay. `ManuallyDrop` keeps it.
             let ours = std::mem::ManuallyDrop::new(unsafe { take(data) });
             ours.cloned();
             raw(Arc::clone(&ours))
         },
-        // SAFETY: `wake` consumes the waker, and its count.
+        // SAFETY: `wake` consumes the waker and its count.
         |data| unsafe { take(data) }.dropped(),
         |_| (),
         // SAFETY: as in `wake`.
@@ -65,7 +66,7 @@ fn is_panic<R>(call: impl FnOnce() -> R) -> bool {
     catch_unwind(AssertUnwindSafe(call)).is_err()
 }
 
-/// A waker whose drops panic: its remains must not be dropped here.
+/// Forgets a waker whose drop would panic here.
 fn forget(waker: Waker) {
     std::mem::forget(waker);
 }
@@ -97,7 +98,7 @@ fn a_waker_clone_that_panics_leaves_a_take_future_unchanged() {
     let other = CountingWaker::new();
     let mut next = queue.take_async();
     assert!(poll_with(&mut next, &other.waker()).is_pending());
-    queue.push(1, NOW).unwrap(); // Wakes it, and its executor abandons it.
+    queue.push(1, NOW).unwrap(); // Notifies it, and its executor drops it.
     drop(future);
     assert_eq!(other.wakes(), 1);
     assert!(poll(&mut next).is_ready());
@@ -148,7 +149,7 @@ fn a_waker_clone_that_panics_leaves_a_push_future_waiting() {
 }
 
 #[test]
-fn waker_drops_that_panic_cost_a_take_future_neither_its_place_nor_its_entry() {
+fn a_take_future_keeps_its_place_and_entry_if_wakers_panic_in_their_drops() {
     let (queue, _clock) = queue();
     let (bad, conduct) = Conduct {
         bad_drop: true,
@@ -166,8 +167,8 @@ fn waker_drops_that_panic_cost_a_take_future_neither_its_place_nor_its_entry() {
     forget(bad);
 }
 
-/// Another future is notified of the entry, and this one is polled first: its old waker and its new one are
-/// dropped together.
+/// Another future is notified of the entry, and this one is polled first: its old waker and its new
+/// one are dropped together.
 #[test]
 fn the_old_and_the_new_waker_may_both_panic_as_an_entry_is_taken() {
     let (queue, _clock) = queue();
@@ -187,7 +188,7 @@ fn the_old_and_the_new_waker_may_both_panic_as_an_entry_is_taken() {
 }
 
 #[test]
-fn waker_drops_that_panic_cost_a_push_future_neither_its_place_nor_its_answer() {
+fn a_push_future_keeps_its_place_and_result_if_wakers_panic_in_their_drops() {
     let (queue, _clock) = full();
     let (bad, _) = Conduct {
         bad_drop: true,

@@ -124,7 +124,8 @@ fn a_leader_that_times_out_passes_the_lead_on() {
     assert_eq!(other.join().unwrap().unwrap().value, "entry");
 }
 
-/// In the Go queue, whose taker left, the next push of a new head waits for that taker with the lock held.
+/// In the Go queue, after a taker has timed out, the next push of a new head waits for that taker
+/// with the lock held.
 #[testkit::test]
 fn a_push_after_a_taker_has_timed_out_does_not_block() {
     let (queue, clock) = queue();
@@ -141,7 +142,8 @@ fn a_push_after_a_taker_has_timed_out_does_not_block() {
     assert_eq!(queue.len(), 1);
 }
 
-/// In the Go queue the second of two takers whose timers fire waits for a token that never comes.
+/// In the Go queue, the second of two takers whose timers fire waits for a token that is never
+/// sent.
 #[testkit::test]
 fn two_takers_whose_timeouts_end_together_both_return() {
     let (queue, clock) = queue();

@@ -1,4 +1,4 @@
-//! Futures that wait for a time: the clock's alarm or a thread leads for them.
+//! Futures that wait for a time: the clock's alarm or a thread is the leader for them.
 
 use std::io;
 use std::task::Waker;
@@ -10,7 +10,7 @@ use sync_shim::{Alarm, Clock, Parker};
 
 use super::{NOW, beside, block_on, poll_once, queue, steps, value};
 
-/// Alarms are set without the lock: one may fire before the thread that sets it has reported so.
+/// Alarms are set without the lock, so one may ring before the thread that sets it has recorded it.
 #[testkit::model(preemptions = 3)]
 fn an_alarm_that_rings_while_it_is_set_wakes_its_future() {
     let (queue, clock) = queue();
@@ -44,11 +44,11 @@ fn an_earlier_push_racing_the_setting_of_an_alarm_sets_an_earlier_one() {
     queue.push("earlier", steps(1)).unwrap();
     clock.advance(steps(1));
     assert_eq!(taker.join().unwrap().unwrap(), "earlier");
-    // No alarm is left that no waiting future needs.
+    // No alarm is set unless a waiting future needs it.
     assert!(clock.sleepers() <= 1);
 }
 
-/// The leader is a thread and gives up; a future still waits.
+/// The leader is a thread that times out, and a future still waits.
 #[testkit::model(preemptions = 2)]
 fn the_last_thread_that_leaves_racing_a_future_passes_the_lead_to_the_alarm() {
     let (queue, clock) = queue();
@@ -63,7 +63,7 @@ fn the_last_thread_that_leaves_racing_a_future_passes_the_lead_to_the_alarm() {
         })
     };
     if queue.take_timeout(deadline).is_ok() {
-        // It started so late that the entry was due.
+        // It started so late that the entry was already due.
         queue.push("entry", NOW).unwrap();
     }
     assert_eq!(future.join().unwrap().unwrap(), "entry");
@@ -82,7 +82,8 @@ fn a_notified_leader_that_leaves_passes_the_lead_on() {
     assert_ne!(future.join().unwrap(), thread.join().unwrap());
 }
 
-/// A future waits for the alarm while a thread arrives and becomes the leader; two entries fall due.
+/// A future waits for the alarm while a thread arrives and becomes the leader; two entries fall
+/// due.
 #[testkit::model(preemptions = 3)]
 fn an_alarm_racing_an_arriving_thread_loses_no_entry() {
     let (queue, clock) = queue();
@@ -126,7 +127,8 @@ impl Clock for Mute {
     }
 }
 
-/// There is no alarm, but a thread that leads for a while: the future must not be left without either.
+/// No alarm can be set, but a thread is the leader for a while: when it leaves, the future must get
+/// the error.
 #[testkit::model(preemptions = 2)]
 fn a_failed_alarm_racing_a_leaving_thread_is_reported() {
     let clock = ManualClock::new();

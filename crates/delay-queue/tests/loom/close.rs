@@ -112,8 +112,8 @@ fn a_cancel_racing_a_take_has_one_winner() {
     assert!(queue.is_empty());
 }
 
-/// No entry is left that can fall due, so takers end; then a reset gives the last entry a time again. The
-/// former leader leads no longer.
+/// No entry can fall due, so takers end. Then a reset gives the last entry a time again. The former
+/// leader is no longer the leader.
 #[testkit::model(preemptions = 3)]
 fn a_taker_after_an_end_revoked_by_a_reset_leads() {
     let (queue, clock) = queue();

@@ -15,7 +15,7 @@ use super::{NOW, Queue, beside, queue, steps, value};
 
 type Item = Expired<&'static str>;
 
-/// A channel without a buffer, as a feeder sees it.
+/// A channel without a buffer, as a feeder uses it.
 #[derive(Clone)]
 struct Hatch(Arc<Inner>);
 
@@ -117,7 +117,7 @@ fn a_close_now_racing_an_offer_returns_the_entry() {
     assert!(queue.is_empty());
 }
 
-/// Either the receiver has the entry or the call returns it, never both.
+/// Either the receiver gets the entry or the call returns it.
 #[testkit::model(preemptions = 3)]
 fn a_close_now_racing_a_receiver_has_one_winner() {
     let (queue, _clock) = queue();
@@ -144,8 +144,8 @@ fn a_returned_entry_racing_a_waiting_taker_is_taken() {
     assert_eq!(taker.join().unwrap().unwrap(), "entry");
 }
 
-/// The queue is closed and the feeder holds its last entry: takers must wait until it is received, and end
-/// then.
+/// The queue is closed and the feeder holds its last entry: takers must wait until it is received,
+/// and then end.
 #[testkit::model(preemptions = 3)]
 fn a_last_entry_that_is_received_after_close_ends_a_waiting_taker() {
     let (queue, _clock) = queue();
@@ -189,7 +189,7 @@ fn a_close_racing_a_returned_offer_leaves_the_entry_to_a_taker() {
     thread.join().unwrap();
 }
 
-/// The feeder was the leader and leaves with its entry; another taker waits for the next one.
+/// The feeder was the leader and leaves with its entry. Another taker waits for the next one.
 #[testkit::model(preemptions = 2)]
 fn a_feeder_that_leaves_with_an_entry_passes_the_lead_on() {
     let (queue, clock) = queue();
@@ -206,7 +206,7 @@ fn a_feeder_that_leaves_with_an_entry_passes_the_lead_on() {
     assert_ne!(queue.try_take().unwrap().value, taken);
 }
 
-/// Without a receiver the feeder ends, and its entry belongs to a waiting taker.
+/// Without a receiver the feeder ends, and its entry goes to a waiting taker.
 #[testkit::model(preemptions = 3)]
 fn a_feeder_without_receivers_racing_a_taker_leaves_it_the_entry() {
     let (queue, _clock) = queue();
@@ -222,13 +222,13 @@ fn a_feeder_without_receivers_racing_a_taker_leaves_it_the_entry() {
         })
     };
     let taken = value(queue.take());
-    // The feeder may have come too late to take an entry, and wait.
+    // The feeder may have been too late to take an entry, and wait.
     queue.close();
     assert_eq!(taken.unwrap(), "entry");
     thread.join().unwrap();
 }
 
-/// A closed queue is cleared while the feeder holds its last entry: the returned entry has no place any more.
+/// A closed queue is cleared while the feeder holds its last entry: the returned entry is dropped.
 #[testkit::model(preemptions = 3)]
 fn a_clear_racing_a_returned_offer_ends_a_waiting_taker() {
     let (queue, _clock) = queue();
@@ -243,7 +243,8 @@ fn a_clear_racing_a_returned_offer_ends_a_waiting_taker() {
     thread.join().unwrap();
 }
 
-/// Two threads call `close_now` while the feeder holds the entry: one of them gets it, and both return.
+/// Two threads call `close_now` while the feeder holds the entry: one of them gets it, and both
+/// return.
 #[testkit::model(preemptions = 2)]
 fn two_close_nows_racing_an_offer_both_return() {
     let (queue, _clock) = queue();
@@ -256,7 +257,8 @@ fn two_close_nows_racing_an_offer_both_return() {
     assert!(queue.is_empty());
 }
 
-/// The feeder's entry fills the queue. Closing must not leave a pusher waiting for room that may never come.
+/// The feeder's entry fills the queue. Closing must not leave a pusher waiting for room that may
+/// never become free.
 #[testkit::model(preemptions = 2)]
 fn a_close_racing_an_offer_returns_the_value_of_a_waiting_push() {
     let (queue, _clock) = full();
@@ -280,7 +282,8 @@ impl Wake for Closes {
     }
 }
 
-/// The feeder's thread wakes a future, for another entry that falls due, and the waker calls `close_now` there.
+/// The feeder's thread wakes a future, for another entry that falls due, and the waker calls
+/// `close_now` there.
 #[testkit::model(preemptions = 3)]
 fn a_close_now_on_the_feeders_thread_returns_the_feeders_entry() {
     let (queue, clock) = queue();
@@ -300,7 +303,7 @@ fn a_close_now_on_the_feeders_thread_returns_the_feeders_entry() {
     drop(future);
 }
 
-/// A waker that waits, without success, on the thread that runs it.
+/// A waker that waits, and times out, on the thread that runs it.
 struct Waits(Queue, std::time::Instant);
 
 impl Wake for Waits {
@@ -309,8 +312,8 @@ impl Wake for Waits {
     }
 }
 
-/// `close_now` waits until the feeder has returned its entry. Before that it wakes a rejected pusher, whose
-/// waker waits on the same thread.
+/// `close_now` waits until the feeder has returned its entry. Before that it wakes a rejected
+/// pusher, whose waker waits on the same thread.
 #[testkit::model(preemptions = 3)]
 fn a_close_now_whose_wakers_wait_racing_an_offer_returns() {
     let (queue, clock) = full();
@@ -334,7 +337,8 @@ impl Wake for WaitsFor {
     }
 }
 
-/// As above, and the waker waits for the feeder's answer to the recall: so the recall must come first.
+/// As above, but the waker waits until the feeder has reacted to the recall, so the recall must
+/// come first.
 #[testkit::model(preemptions = 3)]
 fn a_close_now_recalls_the_feeder_before_it_runs_wakers() {
     let (queue, _clock) = full();

@@ -34,8 +34,8 @@ fn a_dropped_future_racing_a_waiting_thread_leaves_it_the_entry() {
     dropper.join().unwrap();
 }
 
-/// A notified future is never polled, and its entry is taken by another taker. The next entry must not wait for
-/// the future.
+/// A notified future is never polled, and its entry is taken by another taker. The next entry must
+/// not wait for the future.
 #[testkit::model(preemptions = 3)]
 fn a_notified_future_that_is_never_polled_blocks_no_thread() {
     let (queue, _clock) = queue();
@@ -56,10 +56,10 @@ fn a_notified_future_that_is_never_polled_blocks_no_future() {
     let mut future = queue.take_async();
     assert!(poll_once(&mut future).is_pending());
     let other = beside(&queue, |queue| value(block_on(queue.take_async())));
-    queue.push("first", NOW).unwrap(); // Notifies one of them, or is taken by the other one.
+    queue.push("first", NOW).unwrap(); // Notifies one of them, or the other one takes it.
     let taken = queue.try_take().is_ok();
     if taken {
-        queue.push("second", NOW).unwrap(); // Notifies the other one, which may wait by now.
+        queue.push("second", NOW).unwrap(); // Notifies the other one, which may wait already.
     }
     let expected = if taken { "second" } else { "first" };
     assert_eq!(other.join().unwrap().unwrap(), expected);
@@ -128,9 +128,9 @@ fn a_future_polled_again_racing_a_push_is_woken_by_its_latest_waker() {
     assert_eq!(taker.join().unwrap().unwrap(), "entry");
 }
 
-/// As above, and another taker has the entry: the next entry must wake the future.
+/// As above, but another taker has the entry: the next entry must wake the future.
 #[testkit::model(preemptions = 3)]
-fn a_notified_future_polled_in_vain_is_notified_of_the_next_entry() {
+fn a_notified_future_that_finds_no_entry_is_notified_of_the_next() {
     let (queue, _clock) = queue();
     let mut future = queue.take_async();
     assert!(poll_once(&mut future).is_pending());
@@ -144,12 +144,12 @@ fn a_notified_future_polled_in_vain_is_notified_of_the_next_entry() {
     assert_eq!(taker.join().unwrap().unwrap(), expected);
 }
 
-/// A future is notified of an entry that is then delayed, and is never polled. The next entry belongs to
-/// another taker.
+/// A future is notified of an entry that is then delayed, and is never polled. The next entry
+/// belongs to another taker.
 #[testkit::model(preemptions = 3)]
 fn an_entry_delayed_racing_a_waiting_future_revokes_its_notification() {
     let (queue, _clock) = queue();
-    queue.push("far", steps(5)).unwrap(); // An alarm is set, for no later time than the new one.
+    queue.push("far", steps(5)).unwrap(); // Sets an alarm, for a time no later than the new one.
     let mut idle = queue.take_async();
     assert!(poll_once(&mut idle).is_pending());
     let other = beside(&queue, |queue| value(block_on(queue.take_async())));
@@ -163,7 +163,8 @@ fn an_entry_delayed_racing_a_waiting_future_revokes_its_notification() {
     drop(idle);
 }
 
-/// A thread takes a batch that contains the entry of a notified thread, which waits for the next one.
+/// A thread takes a batch that contains the entry of a notified thread, which waits for the next
+/// one.
 #[testkit::model(preemptions = 2)]
 fn a_batch_racing_a_thread_takes_its_entry_or_leaves_it_one() {
     let (queue, _clock) = queue();

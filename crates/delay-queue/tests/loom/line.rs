@@ -9,7 +9,7 @@ use sync_shim::model::spawn;
 
 use super::{NOW, Queue, beside, block_on, poll_once, steps, value};
 
-/// A queue for one entry, which is full.
+/// A full queue with a bound of one entry.
 pub(crate) fn full() -> (Queue, ManualClock) {
     let clock = ManualClock::new();
     let queue = DelayQueue::builder()
@@ -53,7 +53,7 @@ fn a_dropped_push_future_racing_a_freed_place_blocks_no_push() {
     });
     assert_eq!(queue.try_take().unwrap().value, "first");
     dropper.join().unwrap();
-    // Either the push was admitted before the future was dropped, or it never will be.
+    // The push was admitted before the future was dropped, or it never will be.
     loop {
         match queue.take().unwrap().value {
             "dropped" => {}
@@ -109,7 +109,7 @@ fn a_close_now_racing_a_waiting_push_returns_the_value() {
     assert!(queue.is_empty());
 }
 
-/// The place of a later entry goes to a due one, while a taker waits for the later one.
+/// The place of a later entry is given to a due one, while a taker waits for the later one.
 #[testkit::model(preemptions = 3)]
 fn a_cancel_that_admits_a_due_push_racing_a_taker_wakes_it() {
     let builder = DelayQueue::builder().clock(ManualClock::new());

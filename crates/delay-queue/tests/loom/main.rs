@@ -1,12 +1,13 @@
-//! Models of the queue's protocol: each one names the racing parties and the harm they must not do.
+//! Models of the queue's protocol. Each names the racing parties and the harm that must not happen.
 //!
-//! Time is a `ManualClock` that one party advances, so a timeout may come at any step of the others. No entry
-//! is rescued: a model waits for the notification or the alarm that is its subject before anything is closed
-//! and before time advances further. A bound is the number of pre-emptions per execution.
+//! Time is a `ManualClock` that one party advances, so a timeout may occur at any step of the
+//! others. A model waits for the notification or the alarm that is its subject before it closes
+//! anything or advances time further, so that nothing else can deliver the entry. A bound is the
+//! number of pre-emptions per execution.
 //!
 //! Run with `cargo xtask loom`.
 #![cfg(anthill_loom)]
-#![expect(clippy::unwrap_used, reason = "a model that fails is to panic")]
+#![expect(clippy::unwrap_used, reason = "a failing model must panic")]
 
 mod alarm;
 mod close;
@@ -77,7 +78,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Polls once, for a task without an executor.
+/// Polls a future once, without an executor.
 fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
@@ -92,7 +93,7 @@ impl Tally {
     }
 
     fn add(&self) {
-        self.0.0.fetch_add(1, Relaxed); // The token publishes the count.
+        self.0.0.fetch_add(1, Relaxed); // The unpark token publishes the count.
         self.0.1.unpark();
     }
 

@@ -1,4 +1,4 @@
-//! Threads that wait for a time: which one leads, and which one is notified.
+//! Threads that wait for a time: which one is the leader, and which one is notified.
 
 use sync_shim::Clock;
 use sync_shim::model::spawn;
@@ -16,7 +16,7 @@ fn an_earlier_push_racing_the_leaders_sleep_is_taken_in_time() {
     assert_eq!(taker.join().unwrap().unwrap(), "earlier");
 }
 
-/// As above, with a reset in place of the push.
+/// As above, with a reset instead of the push.
 #[testkit::model(preemptions = 3)]
 fn an_earlier_reset_racing_the_leaders_sleep_is_taken_in_time() {
     let (queue, clock) = queue();
@@ -51,7 +51,7 @@ fn a_leader_that_times_out_racing_a_taker_passes_the_lead_on() {
         })
     };
     if queue.take_timeout(deadline).is_ok() {
-        // It started so late that the entry was due.
+        // It started so late that the entry was already due.
         queue.push("entry", NOW).unwrap();
     }
     assert_eq!(follower.join().unwrap().unwrap(), "entry");
@@ -72,8 +72,8 @@ fn a_leader_that_leaves_with_its_entry_passes_the_lead_on() {
     assert_eq!(taken, ["one", "two"]);
 }
 
-/// A thread is notified of an entry that another thread takes first, while an entry earlier than the leader's
-/// is pushed.
+/// A thread is notified of an entry that another thread takes first, while an entry earlier than
+/// the leader's is pushed.
 #[testkit::model(preemptions = 2)]
 fn a_notified_thread_that_comes_too_late_leads_for_an_earlier_entry() {
     let (queue, clock) = queue();

@@ -1,4 +1,4 @@
-//! Random programs on a queue and its waiters, compared with a plain model.
+//! Random programs on a queue and its waiters, compared with a model.
 //!
 //! `PROPTEST_CASES` is the number of programs, `ANTHILL_SEED` their seed.
 #![cfg(all(feature = "std", not(anthill_loom)))]
@@ -10,7 +10,7 @@ use testkit::walk_programs;
 
 use twin::program::{HEAD, STEP, decode};
 
-/// Steps of a program.
+/// The maximum number of steps of a program.
 const LONGEST: usize = 200;
 
 #[test]

@@ -1,4 +1,4 @@
-//! The program encrypts if an address demands it.
+//! The program encrypts connections if the address requires it.
 
 use std::path::Path;
 use std::process::Output;
@@ -10,7 +10,7 @@ use durable_queue_tests::tls::encrypted_redis;
 #[cfg(feature = "postgres")]
 use durable_queue_tests::tls::{EncryptedPostgres, demanded};
 
-/// The program `durable-queue`, for the queue "mails" of the store at an address, with a root of the folder.
+/// Runs `durable-queue` on the queue "mails" of a store, with a root certificate from the folder.
 fn program(address: &str, folder: &Path, root: &str, command: &[&str]) -> Output {
     let mut program = crate::program();
     let program = program.env("DURABLE_QUEUE_STORE", address);
@@ -28,7 +28,7 @@ fn program(address: &str, folder: &Path, root: &str, command: &[&str]) -> Output
     output
 }
 
-/// It uses a server whose root it trusts, and no other.
+/// It connects only to a server whose root certificate it trusts.
 fn the_program_encrypts(address: &str, folder: &Path) {
     let said = |output: Output| {
         let text = [output.stdout, output.stderr].concat();
@@ -50,7 +50,7 @@ fn the_program_encrypts(address: &str, folder: &Path) {
 
 #[cfg(feature = "postgres")]
 #[test]
-fn the_program_encrypts_if_an_address_of_postgres_demands_it() {
+fn the_program_encrypts_if_a_postgres_address_requires_it() {
     let Some(server) = EncryptedPostgres::new() else {
         return;
     };
@@ -62,7 +62,7 @@ fn the_program_encrypts_if_an_address_of_postgres_demands_it() {
 
 #[cfg(feature = "redis")]
 #[test]
-fn the_program_encrypts_if_an_address_of_redis_demands_it() {
+fn the_program_encrypts_if_a_redis_address_requires_it() {
     let Some((server, address)) = encrypted_redis() else {
         return;
     };

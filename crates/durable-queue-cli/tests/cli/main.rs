@@ -1,4 +1,4 @@
-//! The program `durable-queue`, as a shell runs it.
+//! The program `durable-queue`, as run by a shell.
 #![cfg(not(anthill_loom))]
 #![expect(
     clippy::unwrap_used,
@@ -20,7 +20,7 @@ use durable_queue_sqlite::SqliteStore;
 use durable_queue_tests::support::Folder;
 use serde_json::{Value, json};
 
-/// A file of one test's own, and the program on it.
+/// A temporary file, and the program that uses it.
 struct Shell(Folder);
 
 impl Shell {
@@ -44,7 +44,7 @@ impl Shell {
         command
     }
 
-    /// What it writes, if it ends with this status.
+    /// Returns its output, after checking its exit status.
     fn run(&self, status: i32, arguments: &[&str]) -> String {
         let output = self.command(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(status), "{output:?}");
@@ -56,7 +56,7 @@ impl Shell {
         self.run(0, arguments)
     }
 
-    /// The objects that it writes.
+    /// Returns the JSON objects that it prints.
     fn json(&self, arguments: &[&str]) -> Vec<Value> {
         let text = self.ok(&[arguments, &["--json"]].concat());
         text.lines()
@@ -89,7 +89,7 @@ fn feed(mut command: Command, input: &str) -> Output {
 }
 
 #[test]
-fn what_is_pushed_is_listed_in_order_and_can_be_taken() {
+fn pushed_jobs_are_listed_in_order_and_can_be_taken() {
     let shell = Shell::new();
     assert_eq!(shell.ok(&["push", "later", "--in", "2d"]), "pushed 1\n");
     shell.ok(&["push", "now", "--", "--and now"]);
@@ -119,7 +119,7 @@ fn what_is_pushed_is_listed_in_order_and_can_be_taken() {
 }
 
 #[test]
-fn what_is_pushed_as_urgent_is_shown_so_and_comes_first() {
+fn an_urgent_push_is_listed_as_urgent_and_taken_first() {
     let shell = Shell::new();
     shell.ok(&["push", "first"]);
     shell.ok(&["push", "urgent", "--urgent"]);
@@ -163,7 +163,7 @@ fn what_is_pushed_as_urgent_is_shown_so_and_comes_first() {
 }
 
 #[test]
-fn each_line_of_standard_input_is_a_job() {
+fn each_line_of_standard_input_is_pushed_as_a_job() {
     let shell = Shell::new();
     let lines: Vec<_> = (0..2_500).map(|line| format!("line {line}")).collect();
     let output = feed(shell.command(&["push"]), &lines.join("\n"));
@@ -177,7 +177,7 @@ fn each_line_of_standard_input_is_a_job() {
 }
 
 #[test]
-fn a_key_names_one_job_which_is_merged_moved_and_cancelled_by_it() {
+fn a_job_is_merged_reset_and_cancelled_by_its_key() {
     let shell = Shell::new();
     let push = |merge: &str, time: &str| {
         let flags = [
@@ -205,7 +205,7 @@ fn a_key_names_one_job_which_is_merged_moved_and_cancelled_by_it() {
 }
 
 #[test]
-fn a_job_that_repeats_is_put_in_by_its_pattern_and_ends_by_its_key() {
+fn a_repeating_job_is_pushed_with_a_pattern_and_cancelled_by_its_key() {
     let shell = Shell::new();
     let push = ["push", "job", "--key", "k", "--cron", "0 0 1 1 *"];
     assert_eq!(shell.json(&push)[0]["state"], "new");
@@ -227,7 +227,7 @@ fn a_job_that_repeats_is_put_in_by_its_pattern_and_ends_by_its_key() {
 }
 
 #[test]
-fn dead_letters_are_listed_driven_again_and_purged() {
+fn dead_letters_are_listed_redriven_and_purged() {
     let shell = Shell::new();
     shell.ok(&["push", "a", "b", "c"]);
     let queue = shell.queue();
@@ -253,7 +253,7 @@ fn dead_letters_are_listed_driven_again_and_purged() {
 }
 
 #[test]
-fn a_dead_letter_of_a_job_that_repeats_shows_its_pattern() {
+fn the_dead_letter_of_a_repeating_job_shows_its_pattern() {
     let shell = Shell::new();
     shell.ok(&["push", "job", "--key", "k", "--cron", "0 0 1 1 *"]);
     shell.ok(&["push", "once"]);
@@ -268,9 +268,9 @@ fn a_dead_letter_of_a_job_that_repeats_shows_its_pattern() {
     assert!(shell.ok(&["dead"]).contains("no  (0 0 1 1 *)\n"));
 }
 
-/// One object on each line, and nothing else; what is not there has none, and its status.
+/// One object per line, and nothing else. A missing job has no object, only an exit status.
 #[test]
-fn what_was_done_is_said_in_json_by_each_command_that_does_something() {
+fn each_command_prints_its_changes_as_json() {
     let shell = Shell::new();
     let one = |arguments: &[&str]| {
         let objects = shell.json(arguments);
@@ -301,7 +301,7 @@ fn what_was_done_is_said_in_json_by_each_command_that_does_something() {
 }
 
 #[test]
-fn a_pause_shows_in_the_figures_and_holds_for_all_processes() {
+fn a_pause_is_shown_in_stats_and_applies_to_all_processes() {
     let shell = Shell::new();
     shell.ok(&["push", "job"]);
     shell.ok(&["push", "job", "--in", "1h"]);
@@ -326,7 +326,7 @@ fn a_pause_shows_in_the_figures_and_holds_for_all_processes() {
 }
 
 #[test]
-fn serial_keys_show_in_the_figures_and_hold_for_all_processes() {
+fn serial_keys_are_shown_in_stats_and_apply_to_all_processes() {
     let shell = Shell::new();
     let queue = shell.queue();
     shell.ok(&["serialize-keys"]);
@@ -346,7 +346,7 @@ fn serial_keys_show_in_the_figures_and_hold_for_all_processes() {
 }
 
 #[test]
-fn a_watch_ends_quietly_when_its_reader_has_gone() {
+fn watch_ends_quietly_when_its_reader_has_gone() {
     let shell = Shell::new();
     shell.ok(&["push", "job"]);
     let mut watch = shell.command(&["watch", "--every", "1ms"]);
@@ -361,7 +361,7 @@ fn a_watch_ends_quietly_when_its_reader_has_gone() {
 }
 
 #[test]
-fn a_command_that_makes_no_sense_says_so_and_has_its_own_status() {
+fn an_invalid_command_is_reported_with_its_own_status() {
     let shell = Shell::new();
     shell.ok(&["push", "job"]);
     for wrong in [
@@ -386,7 +386,7 @@ fn a_command_that_makes_no_sense_says_so_and_has_its_own_status() {
 }
 
 #[test]
-fn a_store_that_is_not_there_is_not_made_but_by_a_push() {
+fn only_a_push_creates_a_missing_store() {
     let shell = Shell::new();
     for command in ["list", "stats", "pause"] {
         shell.run(3, &[command]);
@@ -401,7 +401,7 @@ fn a_store_that_is_not_there_is_not_made_but_by_a_push() {
 }
 
 #[test]
-fn the_address_may_come_from_the_environment_and_is_never_shown() {
+fn the_address_may_be_in_the_environment_and_is_never_shown() {
     let shell = Shell::new();
     shell.ok(&["push", "job"]);
     let mut command = program();
@@ -439,7 +439,7 @@ fn the_address_may_come_from_the_environment_and_is_never_shown() {
 }
 
 #[test]
-fn payloads_are_shown_by_no_command() {
+fn no_command_shows_payloads() {
     let shell = Shell::new();
     shell.ok(&["push", "hunter2", "--key", "k"]);
     let queue = shell.queue();

@@ -1,4 +1,4 @@
-//! The program on databases of servers.
+//! The program with databases on servers.
 
 use durable_queue::{DurableQueue, Store};
 #[cfg(feature = "postgres")]
@@ -12,8 +12,8 @@ use durable_queue_tests::databases::Postgres;
 #[cfg(feature = "redis")]
 use durable_queue_tests::databases::Redis;
 
-/// What it writes, if it ends with this status. The address is from the environment, as a password
-/// is to be given.
+/// Returns its output, after checking its exit status. The address is in the environment, as recommended for
+/// passwords.
 fn run(address: &str, status: i32, arguments: &[&str]) -> String {
     let mut command = program();
     command.env("DURABLE_QUEUE_STORE", address);
@@ -40,8 +40,8 @@ fn jobs_are_pushed_listed_and_cancelled(address: &str) {
     run(address, 3, &cancel);
 }
 
-/// All that changes something, with what it says in JSON.
-fn what_was_done_is_said_in_json(address: &str, store: impl Store) {
+/// Runs all commands that change something, and checks their JSON.
+fn changes_are_printed_as_json(address: &str, store: impl Store) {
     let json =
         |status, arguments: &[&str]| run(address, status, &[arguments, &["--json"]].concat());
     assert_eq!(json(0, &["push", "a", "b"]), "{\"pushed\":2}\n");
@@ -75,9 +75,9 @@ fn what_was_done_is_said_in_json(address: &str, store: impl Store) {
     assert!(json(0, &["stats"]).contains("\"jobs\":0"));
 }
 
-/// It is said, and nothing is sent in the open instead.
+/// It reports an error, and does not send anything unencrypted.
 #[cfg(feature = "postgres")]
-fn a_server_with_tls_is_not_for_this_program(address: &str) {
+fn a_server_that_requires_tls_is_rejected_without_the_feature(address: &str) {
     let mut command = program();
     command.env("DURABLE_QUEUE_STORE", format!("{address}&sslmode=require"));
     let output = command
@@ -91,21 +91,21 @@ fn a_server_with_tls_is_not_for_this_program(address: &str) {
 
 #[cfg(feature = "postgres")]
 #[test]
-fn jobs_in_a_database_of_postgres_are_seen_and_changed_by_each_command() {
+fn each_command_works_on_postgres() {
     if let Some(database) = Postgres::new("cli") {
         jobs_are_pushed_listed_and_cancelled(&database.address);
         let store = PostgresStore::open(&database.address).unwrap();
-        what_was_done_is_said_in_json(&database.address, store);
-        a_server_with_tls_is_not_for_this_program(&database.address);
+        changes_are_printed_as_json(&database.address, store);
+        a_server_that_requires_tls_is_rejected_without_the_feature(&database.address);
     }
 }
 
 #[cfg(feature = "redis")]
 #[test]
-fn jobs_on_a_server_of_redis_are_seen_and_changed_by_each_command() {
+fn each_command_works_on_redis() {
     if let Some(database) = Redis::new(15) {
         jobs_are_pushed_listed_and_cancelled(&database.address);
         let store = RedisStore::open(&database.address).unwrap();
-        what_was_done_is_said_in_json(&database.address, store);
+        changes_are_printed_as_json(&database.address, store);
     }
 }

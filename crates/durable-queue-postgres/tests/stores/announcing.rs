@@ -1,6 +1,5 @@
-//! Who is notified of what, and that none is slept over.
+//! Notifications: no process sleeps past a job.
 
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use ::postgres::Client;
@@ -11,11 +10,11 @@ use durable_queue::{
 };
 
 use super::Database;
-use crate::alike::JOB;
+use crate::alike::{JOB, a_lost_listening_session_is_replaced, a_sleeping_queue_is_woken};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What is sent to the schema's channel.
+/// Receives the messages of the schema's channel.
 struct Ear(Client);
 
 impl Ear {
@@ -26,9 +25,9 @@ impl Ear {
         Self(session)
     }
 
-    /// The times that were sent since the last call.
+    /// Returns the times received since the last call.
     fn heard(&mut self, database: &Database) -> Vec<i64> {
-        // Notifications come in the order of their commits, so all that was sent comes before this.
+        // Notifications arrive in the order of commits, so earlier ones arrive before this mark.
         database.sql("NOTIFY durable_queue_SCHEMA, 'mark'");
         let mut notifications = self.0.notifications();
         let sent = notifications
@@ -50,11 +49,11 @@ fn job(seconds: u32) -> NewJob<'static> {
     }
 }
 
-/// The steps of a push and of a process that goes to sleep, in each of their orders: the sleeper sees the
-/// job, or is notified of it. The push: `e` enters, `a` announces. The sleeper: `t` takes a turn, `c` is its
-/// commit, `l` looks once more.
+/// The steps of a push and of a process that goes to sleep, in every order: the process sees the job, or is
+/// notified of it. The push: `e` inserts, `a` announces. The process: `t` makes a turn, `c` commits it, `l`
+/// looks once more.
 #[test]
-fn a_push_and_a_process_that_goes_to_sleep_miss_each_other_in_no_order() {
+fn in_every_order_a_process_that_goes_to_sleep_sees_a_push_or_is_notified() {
     const ORDERS: [&str; 10] = [
         "eatcl", "etacl", "etcal", "etcla", "teacl", "tecal", "tecla", "tceal", "tcela", "tclea",
     ];
@@ -70,7 +69,7 @@ fn a_push_and_a_process_that_goes_to_sleep_miss_each_other_in_no_order() {
             let name = format!("{number} {was_notified_before}");
             database.sql(&format!("SELECT SCHEMA.listen('{name}')"));
             if was_notified_before {
-                // The head is as low as it can be: a push need not announce anything.
+                // The head is minimal: the push has nothing to announce.
                 let announce = format!("SELECT SCHEMA.announce('{name}', {}, '')", i64::MIN);
                 database.sql(&announce);
             }
@@ -113,7 +112,7 @@ fn a_push_and_a_process_that_goes_to_sleep_miss_each_other_in_no_order() {
 }
 
 #[test]
-fn only_what_is_earlier_than_all_wait_for_is_announced() {
+fn only_jobs_due_before_the_head_are_announced() {
     let Some(database) = Database::with_manual_clock() else {
         return;
     };
@@ -128,7 +127,7 @@ fn only_what_is_earlier_than_all_wait_for_is_announced() {
     assert!(announced(40));
     assert!(!announced(40));
     assert!(!announced(3_600), "each looks again before that");
-    // A claim that finds nothing goes to sleep until 40.
+    // A claim that finds no job sleeps until 40.
     let claim = durable_queue::store::Claim {
         token: durable_queue::Token::random(),
         max: 1,
@@ -143,9 +142,9 @@ fn only_what_is_earlier_than_all_wait_for_is_announced() {
     assert!(announced(39));
 }
 
-/// It knows of no job yet, so it waits for any.
+/// It knows of no job, so it waits for any.
 #[test]
-fn all_is_announced_to_a_watch_that_begins_whatever_was_announced_before() {
+fn a_new_watch_is_notified_of_every_push_whatever_was_announced_before() {
     let Some(database) = Database::with_manual_clock() else {
         return;
     };
@@ -162,9 +161,9 @@ fn all_is_announced_to_a_watch_that_begins_whatever_was_announced_before() {
     drop(watch);
 }
 
-/// Of what a transaction of the application enters in one call, the earliest.
+/// If a transaction of the application pushes several jobs in one call, the earliest is announced.
 #[test]
-fn what_is_entered_by_whatever_way_is_announced() {
+fn jobs_are_announced_however_they_are_pushed() {
     let Some(database) = Database::with_manual_clock() else {
         return;
     };
@@ -204,54 +203,32 @@ fn what_is_entered_by_whatever_way_is_announced() {
 }
 
 #[test]
-fn a_queue_that_sleeps_is_woken_by_what_others_push() {
+fn a_sleeping_queue_is_woken_by_pushes_of_other_processes() {
     let Some(database) = Database::new() else {
         return;
     };
-    testkit::watchdog(testkit::LIMIT, || {
-        let queue: DurableQueue<Vec<u8>, _> = DurableQueue::new("queue", database.store.clone());
-        let other = database.options().open(&database.address).unwrap();
-        let (taken, hears) = channel();
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for _ in 0..4 {
-                    let job = queue.take().unwrap();
-                    taken.send(job.to_vec()).unwrap();
-                    job.ack().unwrap();
-                }
-            });
-            for payload in [b"1", b"2"] {
-                other
-                    .enqueue("queue", &[NewJob { payload, ..JOB }])
-                    .unwrap();
-                assert_eq!(hears.recv().unwrap(), payload);
-            }
-            // From any language.
-            database.sql("SELECT SCHEMA.push('queue', '3')");
-            assert_eq!(hears.recv().unwrap(), b"3");
-            database.sql("SELECT SCHEMA.push('queue', '4', now() + interval '20 ms', 'key')");
-            assert_eq!(hears.recv().unwrap(), b"4");
-        });
+    let queue = DurableQueue::new("queue", database.store.clone());
+    let other = database.options().open(&database.address).unwrap();
+    a_sleeping_queue_is_woken(&queue, |number, payload| match number {
+        // In any language.
+        3 => database.sql("SELECT SCHEMA.push('queue', '3')"),
+        4 => database.sql("SELECT SCHEMA.push('queue', '4', now() + interval '20 ms', 'key')"),
+        _ => {
+            let job = NewJob { payload, ..JOB };
+            other.enqueue("queue", &[job]).unwrap();
+        }
     });
 }
 
 #[test]
-fn a_session_that_listens_and_is_cut_is_replaced_and_all_notifiers_are_called() {
+fn a_lost_listening_session_is_replaced_and_all_notifiers_are_called() {
     let Some(database) = Database::new() else {
         return;
     };
-    testkit::watchdog(testkit::LIMIT, || {
-        let (sender, hears) = channel();
-        let notifier = Notifier::new(move |due| sender.send(due).unwrap());
-        let watch = database.store.watch("queue", notifier).unwrap();
+    let other = database.options().open(&database.address).unwrap();
+    a_lost_listening_session_is_replaced(&database.store, &other, || {
         let cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
             WHERE query LIKE 'LISTEN \"durable_queue_SCHEMA\"%' AND pid <> pg_backend_pid()";
         assert_eq!(database.get::<i64>(cut), 1);
-        assert_eq!(hears.recv().unwrap(), StoreTime::from_micros(i64::MIN));
-        // And hears again.
-        let other = database.options().open(&database.address).unwrap();
-        other.enqueue("queue", &[JOB]).unwrap();
-        assert!(hears.recv().unwrap() > StoreTime::from_micros(i64::MIN));
-        drop(watch);
     });
 }

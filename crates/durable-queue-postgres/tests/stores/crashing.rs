@@ -1,4 +1,4 @@
-//! A server that dies in mid-run, without a chance to write anything down.
+//! A server that crashes during calls.
 
 use std::env;
 use std::process::Command;
@@ -9,12 +9,12 @@ use durable_queue::store::{Act, Claim, Settle, Verdict};
 use durable_queue::{DurableQueue, Store as _, Token};
 
 use super::Database;
-use crate::alike::{JOB, a_crash_loses_nothing_that_was_answered};
+use crate::alike::{JOB, a_crash_loses_no_answered_call};
 
-/// A command that kills the server and starts it again.
+/// Environment variable with a command that kills and restarts the server.
 const VARIABLE: &str = "DURABLE_POSTGRES_RESTART";
 
-/// Returns when it answers again.
+/// Returns when the server responds again.
 fn crash() {
     let restart = env::var(VARIABLE).expect(VARIABLE);
     let status = Command::new("sh").args(["-c", &restart]).status().unwrap();
@@ -23,7 +23,7 @@ fn crash() {
 
 #[test]
 #[ignore = "it kills the server of the other tests: `cargo xtask ci --only stores` runs it"]
-fn what_was_acknowledged_stays_so_when_the_server_dies_at_once() {
+fn acknowledged_jobs_stay_done_when_the_server_crashes_at_once() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -52,7 +52,7 @@ fn what_was_acknowledged_stays_so_when_the_server_dies_at_once() {
             act,
         };
         let before = database.another_store().stats("queue").unwrap();
-        // The first syncs the claim too, which need not be.
+        // The first call also syncs the claim.
         let turn = database
             .another_store()
             .turn("queue", &[settle], None)
@@ -68,16 +68,16 @@ fn what_was_acknowledged_stays_so_when_the_server_dies_at_once() {
 
 #[test]
 #[ignore = "it kills the server of the other tests: `cargo xtask ci --only stores` runs it"]
-fn a_server_that_dies_and_comes_back_has_lost_nothing_that_it_answered() {
+fn a_restarted_server_has_lost_no_answered_call() {
     let Some(database) = Database::new() else {
         return;
     };
-    // One after the other: a server that starts takes no such command.
+    // Serialized, because a starting server does not accept the command.
     let turn = Mutex::new(());
     let crash = || {
         let _turn = turn.lock().unwrap();
         crash();
     };
     let queue: DurableQueue<Vec<u8>, _> = DurableQueue::new("queue", database.another_store());
-    a_crash_loses_nothing_that_was_answered(&queue, crash);
+    a_crash_loses_no_answered_call(&queue, crash);
 }

@@ -1,4 +1,4 @@
-//! A server that speaks TLS, with a certificate of a root that the test has made.
+//! A server with TLS, whose certificate is signed by a root created by the test.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use super::Database;
 use crate::alike::{JOB, count};
 use crate::tls::{EncryptedPostgres, demanded};
 
-/// The server with TLS switched on, and a schema on it.
+/// The server with TLS enabled, and a schema on it.
 struct Encrypted {
-    // Dropped first: its session goes on unencrypted.
+    // Dropped first: its session continues unencrypted.
     database: Database,
     server: EncryptedPostgres,
 }
@@ -33,7 +33,7 @@ impl Encrypted {
         demanded(&self.database.address)
     }
 
-    /// By a client that trusts this root alone.
+    /// Opens a store that trusts only this root.
     fn open(&self, root: &str) -> Result<PostgresStore, StoreError> {
         let connector = connector(&self.server.folder().join(format!("{root}.pem")));
         let options = self.database.options().tls(connector);
@@ -53,7 +53,7 @@ fn connector(root: &Path) -> MakeRustlsConnect {
 }
 
 #[test]
-fn a_server_whose_root_the_client_trusts_is_used_with_tls_and_no_other() {
+fn only_a_server_with_a_trusted_root_is_used_with_tls() {
     let Some(server) = Encrypted::new() else {
         return;
     };
@@ -61,7 +61,7 @@ fn a_server_whose_root_the_client_trusts_is_used_with_tls_and_no_other() {
         let store = server.open("root").unwrap();
         store.enqueue("queue", &[JOB]).unwrap();
         assert_eq!(count(&store), 1);
-        // The session that listens too.
+        // The listening session as well.
         let (sender, times) = channel();
         let notifier = Notifier::new(move |due| _ = sender.send(due));
         let watch = store.watch("queue", notifier).unwrap();

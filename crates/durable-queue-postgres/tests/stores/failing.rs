@@ -1,7 +1,5 @@
-//! What goes wrong is said as it is, and no secret with it.
+//! Failures are reported correctly, without secrets.
 
-use std::error::Error;
-use std::fmt::Write as _;
 use std::net::{SocketAddr, TcpListener};
 use std::str::FromStr;
 use std::sync::mpsc::channel;
@@ -12,35 +10,20 @@ use ::postgres::Config;
 use ::postgres::config::Host;
 use durable_queue::store::{Act, Claim, JobState, ListedJob, Settle};
 use durable_queue::{
-    CarriedOut, DurableQueue, EnqueueIn, ErrorKind, NewJob, Notifier, Store, StoreError, StoreTime,
-    Token, When,
+    CarriedOut, DurableQueue, EnqueueIn, ErrorKind, NewJob, Notifier, Store, StoreTime, Token,
 };
 use durable_queue_postgres::PostgresStore;
 
 use super::Database;
 use crate::alike::{
-    HOLD, JOB, a_forked_child_is_refused, a_session_that_listens_is_probed,
-    a_session_that_was_cut_with_another_one_is_replaced, count, no_job_is_lost_with_answers,
+    HOLD, JOB, a_forked_child_is_refused, a_lost_response_is_reported,
+    a_silent_listening_session_is_probed, count, lost_responses_lose_no_job,
+    sessions_cut_together_are_replaced, shown, what,
 };
-use crate::disturbed::a_party_loses_nothing;
+use crate::disturbed::a_disturbed_party_loses_nothing;
 use crate::proxy::{Proxy, SilentAfter};
 
-/// All that a log could come to hold of it.
-pub(super) fn shown(error: &StoreError) -> String {
-    let mut text = format!("{error} {error:?}");
-    let mut source = error.source();
-    while let Some(error) = source {
-        write!(text, " {error} {error:?}").unwrap();
-        source = error.source();
-    }
-    text
-}
-
-pub(super) fn what(error: &StoreError) -> (ErrorKind, CarriedOut) {
-    (error.kind(), error.carried_out())
-}
-
-/// The address with another host and port.
+/// Returns the address with another host and port.
 pub(super) fn through(database: &Database, address: SocketAddr) -> Config {
     let known = Config::from_str(&database.address).unwrap();
     let mut config = Config::new();
@@ -62,7 +45,7 @@ pub(super) fn server(database: &Database) -> SocketAddr {
 }
 
 #[test]
-fn a_wrong_password_is_an_error_that_shows_neither_it_nor_the_user() {
+fn the_error_of_a_wrong_password_shows_neither_it_nor_the_user() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -80,7 +63,7 @@ fn a_wrong_password_is_an_error_that_shows_neither_it_nor_the_user() {
 }
 
 #[test]
-fn nothing_that_is_shown_holds_an_address() {
+fn no_debug_output_contains_an_address() {
     let address = "postgres://secret-user:secret-word@secret-host.invalid:1/secret-base";
     for address in [
         address.to_owned(),
@@ -112,7 +95,7 @@ fn nothing_that_is_shown_holds_an_address() {
 }
 
 #[test]
-fn errors_of_the_server_show_no_payload_and_no_key() {
+fn server_errors_show_no_payload_and_no_key() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -133,7 +116,7 @@ fn errors_of_the_server_show_no_payload_and_no_key() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_an_error_of_a_call_that_was_not_made() {
+fn a_missing_server_is_an_error_of_a_call_that_was_not_carried_out() {
     let closed = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -146,7 +129,7 @@ fn a_server_that_is_not_there_is_an_error_of_a_call_that_was_not_made() {
 }
 
 #[test]
-fn a_database_that_may_only_be_read_is_an_error_that_says_so() {
+fn a_read_only_database_is_reported_as_read_only() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -160,7 +143,7 @@ fn a_database_that_may_only_be_read_is_an_error_that_says_so() {
 }
 
 #[test]
-fn a_key_that_another_transaction_has_put_in_is_busy_and_then_free() {
+fn a_key_pushed_by_an_open_transaction_is_busy_until_it_commits() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -187,9 +170,9 @@ fn a_key_that_another_transaction_has_put_in_is_busy_and_then_free() {
     assert_eq!(count(&store), 1);
 }
 
-/// As a server does that is shut down.
+/// As a server does at its shutdown.
 #[test]
-fn a_session_that_the_server_ends_is_replaced() {
+fn a_session_closed_by_the_server_is_replaced() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -204,7 +187,7 @@ fn a_session_that_the_server_ends_is_replaced() {
         store.enqueue("queue", &[JOB]).unwrap();
         assert_eq!(count(&store), known + 1);
         assert_eq!(database.get::<i64>(&cut), 1);
-        // Whether it was carried out cannot be known, unless the session was idle for long.
+        // Whether it was carried out is unknown, unless the session was idle and was checked first.
         if let Err(error) = store.stats("queue") {
             assert_eq!(what(&error), (ErrorKind::Unavailable, CarriedOut::Perhaps));
         }
@@ -213,7 +196,7 @@ fn a_session_that_the_server_ends_is_replaced() {
 }
 
 #[test]
-fn a_call_whose_answer_was_lost_says_that_it_may_have_been_carried_out() {
+fn a_call_whose_response_was_lost_may_have_been_carried_out() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -222,38 +205,11 @@ fn a_call_whose_answer_was_lost_says_that_it_may_have_been_carried_out() {
         .options()
         .open_config(through(&database, proxy.address))
         .unwrap();
-    for before in 0.. {
-        // The statement is prepared; what may be lost next is the answer to it.
-        store
-            .enqueue(
-                "queue",
-                &[NewJob {
-                    when: When::At(durable_queue::StoreTime::NEVER),
-                    ..JOB
-                }],
-            )
-            .unwrap();
-        proxy.lose_next();
-        let answer = store.enqueue(
-            "queue",
-            &[NewJob {
-                when: When::At(durable_queue::StoreTime::NEVER),
-                ..JOB
-            }],
-        );
-        // A session that was idle for long was asked first, and that answer lost.
-        let Err(error) = answer else {
-            assert!(before < 100);
-            continue;
-        };
-        assert_eq!(what(&error), (ErrorKind::Unavailable, CarriedOut::Perhaps));
-        assert_eq!(count(&database.store), 2 * before + 2, "it was");
-        break;
-    }
+    a_lost_response_is_reported(&database.store, &store, &proxy);
 }
 
 #[test]
-fn a_queue_whose_connections_are_cut_again_and_again_loses_no_job() {
+fn a_queue_whose_connections_are_cut_repeatedly_loses_no_job() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -263,40 +219,40 @@ fn a_queue_whose_connections_are_cut_again_and_again_loses_no_job() {
             .options()
             .open_config(through(&database, proxy.address))
             .unwrap();
-        // A session takes some ten answers to begin.
-        no_job_is_lost_with_answers(&database.store, store, &proxy, 17);
+        // Starting a session takes about ten responses.
+        lost_responses_lose_no_job(&database.store, store, &proxy, 17);
     });
 }
 
 #[test]
-fn a_party_behind_a_proxy_that_cuts_delays_and_half_closes_loses_nothing() {
+fn processes_behind_a_disturbing_proxy_lose_no_job() {
     let Some(database) = Database::new() else {
         return;
     };
-    a_party_loses_nothing("postgres", server(&database), &database.store, |address| {
+    a_disturbed_party_loses_nothing("postgres", server(&database), &database.store, |address| {
         let config = through(&database, address);
         database.options().open_config(config).ok()
     });
 }
 
 #[test]
-fn a_call_on_a_session_that_was_cut_with_another_one_does_not_fail_for_it() {
+fn sessions_cut_together_fail_only_one_call() {
     let Some(database) = Database::new() else {
         return;
     };
     let proxy = Proxy::with(server(&database), SilentAfter::new(HOLD));
     let config = through(&database, proxy.address);
     let store = database.options().open_config(config).unwrap();
-    a_session_that_was_cut_with_another_one_is_replaced(&proxy, &store);
+    sessions_cut_together_are_replaced(&proxy, &store);
 }
 
 #[test]
-fn a_session_that_listens_is_probed_and_replaced_if_its_connection_leads_nowhere() {
+fn a_silent_listening_session_is_probed_and_replaced_if_it_does_not_answer() {
     let Some(database) = Database::new() else {
         return;
     };
     let proxy = Proxy::new(server(&database));
-    a_session_that_listens_is_probed(&proxy, |every, answer| {
+    a_silent_listening_session_is_probed(&proxy, |every, answer| {
         let options = database.options().probe(every, answer);
         options
             .open_config(through(&database, proxy.address))
@@ -304,9 +260,9 @@ fn a_session_that_listens_is_probed_and_replaced_if_its_connection_leads_nowhere
     });
 }
 
-/// It would be carried out after what asks for it has found nothing, and its jobs be held by no process.
+/// If it were carried out after the search for its claims, no process would know of its jobs.
 #[test]
-fn a_claim_that_is_under_way_when_its_connection_is_cut_is_found_or_is_never_carried_out() {
+fn a_claim_in_progress_when_its_connection_is_cut_is_found_or_never_carried_out() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -339,7 +295,7 @@ fn a_claim_that_is_under_way_when_its_connection_is_cut_is_found_or_is_never_car
         act: Act::Ack,
     };
     testkit::watchdog(testkit::LIMIT, || {
-        // The turn settles this job, and waits, before it claims the other one.
+        // The turn settles this job and waits for it before it claims the other one.
         let mut session = database.session();
         let mut transaction = session.transaction().unwrap();
         let lock = format!(
@@ -370,7 +326,7 @@ fn a_claim_that_is_under_way_when_its_connection_is_cut_is_found_or_is_never_car
 }
 
 #[test]
-fn a_session_whose_probe_itself_has_no_answer_is_replaced() {
+fn a_session_whose_check_gets_no_response_is_replaced() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -388,7 +344,7 @@ fn a_session_whose_probe_itself_has_no_answer_is_replaced() {
 }
 
 #[test]
-fn a_server_that_takes_a_connection_and_says_nothing_is_an_error_of_a_call_that_was_not_made() {
+fn a_server_that_accepts_and_stays_silent_is_an_error_of_a_call_that_was_not_carried_out() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -402,9 +358,9 @@ fn a_server_that_takes_a_connection_and_says_nothing_is_an_error_of_a_call_that_
     });
 }
 
-/// The commit is before it, and its error must not look as if nothing was done.
+/// The commit comes first, so the error must not look as if the push had failed.
 #[test]
-fn a_push_whose_announcement_fails_is_done() {
+fn a_push_whose_announcement_fails_has_succeeded() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -418,11 +374,11 @@ fn a_push_whose_announcement_fails_is_done() {
     }
 }
 
-/// Their answers would come to the child, and the child's to it; and the client's drop says goodbye to the server.
+/// Responses would reach the wrong process, and a drop of the client would close the parent's session.
 #[test]
-fn in_a_forked_child_a_store_says_so_and_the_parents_sessions_go_on() {
+fn a_forked_child_is_rejected_and_the_parents_sessions_keep_working() {
     let ended = testkit::in_child(
-        "failing::in_a_forked_child_a_store_says_so_and_the_parents_sessions_go_on",
+        "failing::a_forked_child_is_rejected_and_the_parents_sessions_keep_working",
         || {
             let Some(database) = Database::new() else {
                 return;
@@ -431,15 +387,15 @@ fn in_a_forked_child_a_store_says_so_and_the_parents_sessions_go_on() {
             let name = format!("{}_forks", database.schema);
             let mut config = Config::from_str(&database.address).unwrap();
             config.application_name(&name);
-            // The session that listens is asked for nothing meanwhile.
+            // The listening session is not probed during the test.
             let options = database
                 .options()
                 .probe(testkit::LIMIT * 2, testkit::LIMIT * 2);
             let store = options.open_config(config.clone()).unwrap();
             assert_eq!(count(&store), 1);
-            // The thread that listens has a session of its own.
+            // The listener has its own session.
             drop(store.watch("queue", Notifier::new(|_| ())).unwrap());
-            // Which sessions there are, and when each was asked for something the last time.
+            // The sessions, and the time of each one's last query.
             let asked = || {
                 database.get::<String>(&format!(
                     "SELECT string_agg(pid || ' ' || query_start, ', ' ORDER BY pid)

@@ -1,7 +1,7 @@
-//! `PostgreSQL`: the contract, and what is particular to it, against a real server.
+//! `PostgreSQL`: the contract and store-specific tests, on a real server.
 //!
-//! `cargo xtask stores up` starts one, and `target/stores/env` says where it is. A test whose server is not
-//! named by its variable passes, and the binary says on the terminal what was left out.
+//! `cargo xtask stores up` starts one, and `target/stores/env` contains its address. Without the variable a
+//! test passes, and the binary reports on the terminal what was skipped.
 #![cfg(not(anthill_loom))]
 #![expect(
     clippy::unwrap_used,
@@ -9,10 +9,10 @@
 )]
 
 mod announcing;
-mod beside_transactions;
 mod crashing;
 mod encrypting;
 mod failing;
+mod open_transactions;
 mod opening;
 mod outbox;
 mod planning;
@@ -38,10 +38,10 @@ use sync_shim::ManualClock;
 use testkit::Rng;
 
 use durable_queue_tests::address::{POSTGRES, address};
-use durable_queue_tests::anywhere::is_at_home_everywhere;
+use durable_queue_tests::anywhere::works_on_any_thread;
 use durable_queue_tests::{alike, disturbed, programs, proxy, tls};
 
-/// A schema of one test's own, removed at its end.
+/// A separate schema per test, removed at its end.
 struct Database {
     store: PostgresStore,
     admin: std::sync::Mutex<Client>,
@@ -50,11 +50,11 @@ struct Database {
 }
 
 impl Database {
-    /// With the server's own clock.
+    /// Uses the server's clock.
     fn new() -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let address = address(POSTGRES)?;
-        // Relaxed: a number of its own is all that is wanted.
+        // Relaxed: only a unique number is needed.
         let number = NEXT.fetch_add(1, Relaxed);
         let schema = format!("test_{}_{number}", std::process::id());
         let mut admin = Client::connect(&address, NoTls).unwrap();
@@ -72,7 +72,7 @@ impl Database {
         })
     }
 
-    /// With one that the test moves: the schema's clock is a function like the others.
+    /// Uses a clock that the test moves: the schema's clock is a function.
     fn with_manual_clock() -> Option<Self> {
         let database = Self::new()?;
         let start = ManualStoreClock::START.as_micros();
@@ -84,13 +84,13 @@ impl Database {
         Some(database)
     }
 
-    /// Statements of the test's own session, on its schema.
+    /// Runs statements in the test's own session, on its schema.
     fn sql(&self, text: &str) {
         let text = text.replace("SCHEMA", &self.schema);
         self.admin.lock().unwrap().batch_execute(&text).unwrap();
     }
 
-    /// The one value of a query.
+    /// Returns the single value of a query.
     fn get<T: for<'r> ::postgres::types::FromSql<'r>>(&self, text: &str) -> T {
         let text = text.replace("SCHEMA", &self.schema);
         self.admin
@@ -105,7 +105,7 @@ impl Database {
         Client::connect(&self.address, NoTls).unwrap()
     }
 
-    /// Opens further ones, wherever it is called.
+    /// Returns a function that opens further stores, on any thread.
     fn opener(&self) -> impl Fn() -> PostgresStore + Clone + Send + 'static {
         let (options, address) = (self.options(), self.address.clone());
         move || options.clone().open(&address).unwrap()
@@ -159,25 +159,25 @@ mod conformance {
 }
 
 #[test]
-fn a_store_on_postgres_is_at_home_on_any_thread() {
+fn a_postgres_store_works_on_any_thread() {
     if let Some(database) = Database::new() {
-        is_at_home_everywhere(database.opener());
+        works_on_any_thread(database.opener());
     }
 }
 
 #[test]
-fn a_servers_clock_that_is_set_moves_jobs_and_leases() {
+fn setting_the_servers_clock_moves_jobs_and_leases() {
     let Some(database) = Database::with_manual_clock() else {
         return;
     };
-    alike::a_clock_that_is_set_moves_jobs_and_leases(database.store(), |by| {
+    alike::setting_the_clock_moves_jobs_and_leases(database.store(), |by| {
         database.sql(&format!("UPDATE SCHEMA.test_clock SET time = time + {by}"));
     });
 }
 
-/// As after a restart with another configuration, or by an `ALTER ROLE`.
+/// Set by a configuration file or by `ALTER ROLE`.
 #[test]
-fn sessions_of_any_settings_see_the_same_times_and_jobs() {
+fn session_settings_do_not_change_times_and_jobs() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -214,7 +214,7 @@ fn sessions_of_any_settings_see_the_same_times_and_jobs() {
 const PROGRAMS: usize = 8;
 
 #[test]
-fn random_programs_have_the_same_answers_from_postgres_and_from_the_simulation() {
+fn random_programs_get_the_same_results_from_postgres_and_the_simulation() {
     let Some(database) = Database::with_manual_clock() else {
         return;
     };

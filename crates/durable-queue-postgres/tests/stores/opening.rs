@@ -1,4 +1,4 @@
-//! Tables of other versions, and names.
+//! Tables of other versions, and names of schemas.
 
 use std::str::FromStr as _;
 use std::thread;
@@ -14,7 +14,7 @@ use super::{Database, options};
 use crate::alike::{JOB, claim_of, count};
 
 #[test]
-fn tables_of_a_newer_version_are_an_error_that_says_so_and_stay_as_they_are() {
+fn tables_of_a_newer_version_are_rejected_and_unchanged() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -31,9 +31,9 @@ fn tables_of_a_newer_version_are_an_error_that_says_so_and_stay_as_they_are() {
     );
 }
 
-/// As while a program is replaced, and processes of the version before are started again.
+/// As in a rolling upgrade, when processes of the previous version are restarted.
 #[test]
-fn tables_of_a_newer_version_that_says_so_are_used_as_they_are() {
+fn compatible_tables_of_a_newer_version_are_used_unchanged() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -49,8 +49,8 @@ fn tables_of_a_newer_version_that_says_so_are_used_as_they_are() {
 }
 
 #[test]
-fn tables_of_an_older_version_become_this_one_and_keep_their_jobs() {
-    // What each version has added, and how it is taken away.
+fn tables_of_an_older_version_are_migrated_and_keep_their_jobs() {
+    // The additions of each version, and statements that remove them.
     const ADDED: [(i32, &str); 7] = [
         (
             9,
@@ -75,7 +75,7 @@ fn tables_of_an_older_version_become_this_one_and_keep_their_jobs() {
     let version = "SELECT version FROM SCHEMA.version";
     let current: i32 = database.get(version);
     assert_eq!(current, ADDED[0].0);
-    // What a process of an older version goes on calling.
+    // Functions that processes of older versions call.
     database.sql(
         "CREATE FUNCTION SCHEMA.held_by(p_queue text, p_token uuid, p_lease bigint)
         RETURNS TABLE (o_id bigint) LANGUAGE sql AS 'SELECT 7::bigint'",
@@ -87,7 +87,7 @@ fn tables_of_an_older_version_become_this_one_and_keep_their_jobs() {
                 database.sql(added);
             }
         }
-        // Dead letters had columns that went with the table, or are one of these.
+        // Columns of dead letters that disappeared with the table, or are one of these.
         for (version, column) in [(6, "urgent"), (3, "schedule")] {
             if (2..version).contains(&older) {
                 database.sql(&format!("ALTER TABLE SCHEMA.dead DROP COLUMN {column}"));
@@ -115,7 +115,7 @@ fn tables_of_an_older_version_become_this_one_and_keep_their_jobs() {
 }
 
 #[test]
-fn processes_that_open_a_database_for_the_first_time_at_once_make_its_tables_once() {
+fn concurrent_first_opens_create_the_tables_once() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -136,9 +136,9 @@ fn processes_that_open_a_database_for_the_first_time_at_once_make_its_tables_onc
     assert_eq!(database.get::<i64>("SELECT count(*) FROM SCHEMA.job"), 4);
 }
 
-/// As when a backup is put back: what a session has prepared is for tables that are gone.
+/// As when a backup is restored: a session's prepared statements refer to dropped tables.
 #[test]
-fn tables_that_were_made_anew_are_used_by_the_stores_that_were_open() {
+fn recreated_tables_are_used_by_open_stores() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -149,9 +149,9 @@ fn tables_that_were_made_anew_are_used_by_the_stores_that_were_open() {
     assert_eq!(count(&database.store), 1);
 }
 
-/// The server shows it nothing of its own session either, which belongs to the role that has logged in.
+/// The server hides even the store's own session, which belongs to the login role.
 #[test]
-fn a_role_that_is_set_for_a_session_uses_the_tables() {
+fn a_role_set_for_a_session_uses_the_tables() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -173,7 +173,7 @@ fn a_role_that_is_set_for_a_session_uses_the_tables() {
 }
 
 #[test]
-fn a_schemas_name_is_plain() {
+fn only_plain_schema_names_are_accepted() {
     for name in [
         "",
         "a b",
@@ -183,7 +183,7 @@ fn a_schemas_name_is_plain() {
         "schema.table",
         &"a".repeat(41),
     ] {
-        // Refused before anything is connected to.
+        // Rejected before a connection is made.
         let error = options(name).open("host=nowhere.invalid").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Other, "{name}");
         assert!(
@@ -195,7 +195,7 @@ fn a_schemas_name_is_plain() {
 }
 
 #[test]
-fn the_readme_names_the_numbers_of_the_store() {
+fn the_readme_contains_the_numbers_of_the_store() {
     let readme = include_str!("../../README.md");
     let minute = Duration::from_secs(60);
     for (text, value, meant) in [

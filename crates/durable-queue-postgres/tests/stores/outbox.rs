@@ -1,4 +1,4 @@
-//! Jobs that are pushed in transactions of the application are announced after the commit.
+//! Jobs pushed in transactions of the application are announced after the commit.
 
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
@@ -14,7 +14,7 @@ use super::failing::{server, through};
 use crate::alike::JOB;
 use crate::proxy::Proxy;
 
-/// A job that is due, and is told from others by when.
+/// Pushes a due job, identified by its time.
 fn push(store: &PostgresStore, transaction: &mut Transaction<'_>, due: i64) {
     let when = StoreTime::from_micros(due).into();
     let job = NewJob { when, ..JOB };
@@ -27,7 +27,7 @@ fn push_and_commit(store: &PostgresStore, client: &mut Client, due: i64) {
     transaction.commit().unwrap();
 }
 
-/// What another process is notified of. Only times are announced that are earlier than those before.
+/// Receives another process's notifications. Only times earlier than all before are announced.
 struct Watcher {
     _watch: Box<dyn Watch>,
     _store: PostgresStore,
@@ -65,7 +65,7 @@ fn jobs_are_announced_after_their_commits_while_another_transaction_stays_open()
     with_watcher(|database, watcher| {
         let (mut long, mut short) = (database.session(), database.session());
         push_and_commit(&database.store, &mut short, 9);
-        watcher.expect(9); // This one has notified.
+        watcher.expect(9); // This push has notified in its transaction.
         let mut open = long.transaction().unwrap();
         push(&database.store, &mut open, 1);
         for due in [8, 7, 6] {
@@ -81,7 +81,7 @@ fn jobs_are_announced_after_their_commits_while_another_transaction_stays_open()
 }
 
 #[test]
-fn a_job_is_announced_though_the_server_could_not_be_reached_when_its_transaction_was_committed() {
+fn a_job_is_announced_even_if_the_server_was_unreachable_when_its_transaction_committed() {
     with_watcher(|database, watcher| {
         let proxy = Proxy::new(server(database));
         let address = through(database, proxy.address);
@@ -96,7 +96,7 @@ fn a_job_is_announced_though_the_server_could_not_be_reached_when_its_transactio
         while proxy.lost() < before + 2 {
             std::thread::yield_now();
         }
-        // Notifications come in the order of their commits: nothing was announced before this.
+        // Notifications arrive in the order of commits: there was none before this.
         database.sql("SELECT SCHEMA.notify(q.id, 9, '') FROM SCHEMA.queue q");
         watcher.expect(9);
         transaction.commit().unwrap();
@@ -108,7 +108,7 @@ fn a_job_is_announced_though_the_server_could_not_be_reached_when_its_transactio
 #[test]
 fn a_store_that_is_dropped_after_the_commit_announces_its_jobs() {
     with_watcher(|database, watcher| {
-        // In most rounds the drop comes before the thread's next look.
+        // In most rounds the store is dropped before the thread's next look.
         for due in (0..20).rev().map(|round| round * 10) {
             let store = database.another_store();
             let mut client = database.session();
@@ -121,7 +121,7 @@ fn a_store_that_is_dropped_after_the_commit_announces_its_jobs() {
     });
 }
 
-/// A transaction that notifies is committed after the one before it, with its sync of the disk.
+/// The commit of a transaction that notifies waits for the previous one's, including its disk sync.
 #[test]
 fn one_push_of_a_second_notifies_in_its_transaction() {
     const PUSHES: usize = 200;
@@ -145,7 +145,7 @@ fn one_push_of_a_second_notifies_in_its_transaction() {
     let sent = notifications
         .blocking_iter()
         .take_while(|it| Ok(it.payload() != "last"));
-    // The store names itself in what it announces after a commit.
+    // Announcements after a commit contain the store's origin.
     let in_transactions = sent.filter(|it| Ok(it.payload().ends_with(' '))).count();
     let in_transactions = in_transactions.unwrap() as u64;
     assert!(

@@ -1,4 +1,4 @@
-//! Rows are found, never looked for.
+//! Rows are found by indexes, without scans.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::alike::{JOB, all_calls, claim_of};
 
 const DELAYED: usize = 20_000;
 
-/// By the server's own counts, for plans that were made when there was one job.
+/// By the server's counters, with plans made when there was one job.
 #[test]
-fn delayed_jobs_are_not_read_by_any_call() {
+fn no_call_reads_delayed_jobs() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -25,12 +25,12 @@ fn delayed_jobs_are_not_read_by_any_call() {
         when: hour.into(),
         ..JOB
     };
-    // By these statistics the table is small: of one that was never looked at the planner supposes that it
-    // has grown. And nothing tells it later.
+    // Makes the planner believe that the table is small: without statistics it assumes growth. They are never
+    // updated.
     database.sql("ALTER TABLE SCHEMA.job SET (autovacuum_enabled = off)");
     store.enqueue("queue", &[delayed]).unwrap();
     database.sql("VACUUM ANALYZE SCHEMA.job");
-    // More often than a plan is made anew.
+    // More often than plans are renewed.
     for round in 0..20 {
         store.serialize_keys("queue", round % 2 == 0).unwrap();
         all_calls(&store, 1);
@@ -61,8 +61,8 @@ fn named(database: &Database, name: &str) -> String {
     format!("{}?application_name={name}", database.address)
 }
 
-/// How many rows of jobs, and blocks of their indexes, were read by the sessions of this name, which are
-/// about to end, and all before.
+/// Returns the rows of jobs and the blocks of their indexes read by sessions with this name, which are about
+/// to end, and by earlier ones.
 fn read_by(database: &Database, name: &str) -> (i64, i64) {
     wait_for(database, name);
     let rows = database.get(
@@ -76,7 +76,7 @@ fn read_by(database: &Database, name: &str) -> (i64, i64) {
     (rows, blocks)
 }
 
-/// As `read_by`: entries of those indexes.
+/// Like `read_by`, for entries of those indexes.
 pub(super) fn entries_read(database: &Database, name: &str) -> i64 {
     wait_for(database, name);
     database.get(
@@ -85,15 +85,15 @@ pub(super) fn entries_read(database: &Database, name: &str) -> i64 {
     )
 }
 
-/// A session has reported what it read when it is no more to be seen.
+/// A session has reported its counts when it has disappeared.
 fn wait_for(database: &Database, name: &str) {
     let left = format!("SELECT count(*) FROM pg_stat_activity WHERE application_name = '{name}'");
     testkit::watchdog(testkit::LIMIT, || while database.get::<i64>(&left) != 0 {});
 }
 
-/// For looks that find an urgent job, and for those that find none.
+/// For looks that find an urgent job, and for looks that find none.
 #[test]
-fn jobs_that_are_due_in_front_are_not_read_by_claims_of_urgent_ones() {
+fn claims_of_urgent_jobs_do_not_read_other_due_jobs() {
     const CLAIMS: usize = 20;
     let Some(database) = Database::new() else {
         return;
@@ -125,9 +125,9 @@ fn jobs_that_are_due_in_front_are_not_read_by_claims_of_urgent_ones() {
     assert!(read < 2_000, "{read} rows were read");
 }
 
-/// Rows, and blocks of indexes, for a horizon that reaches beyond the ends of those leases.
+/// Rows, and blocks of indexes, with a horizon beyond the ends of those leases.
 #[test]
-fn jobs_that_leases_hold_are_not_read_by_claims() {
+fn claims_do_not_read_leased_jobs() {
     const CLAIMS: usize = 20;
     let reads = |held: u32| {
         let database = Database::new()?;
@@ -139,7 +139,7 @@ fn jobs_that_leases_hold_are_not_read_by_claims() {
         database.store.enqueue("queue", &[free]).unwrap();
         let name = format!("{}_reads", database.schema);
         let mut holder = Client::connect(&named(&database, &name), NoTls).unwrap();
-        // As claims leave them, but for what else those leave in the indexes.
+        // As after claims, but without dead index entries.
         let held = format!(
             "INSERT INTO SCHEMA.job (queue, due, at, token, started, payload)
             SELECT q.id, SCHEMA.clock() + 600000000, SCHEMA.clock(), gen_random_uuid(), true, 'held'
@@ -178,7 +178,7 @@ fn jobs_that_leases_hold_are_not_read_by_claims() {
         return;
     };
     assert!(few.0 > 80 && few.1 > 80, "{few:?} is not what was read");
-    // An index of a hundred times as many jobs is a block higher.
+    // An index of a hundred times as many jobs is one block higher.
     let most = (few.0 + 20, few.1 * 2);
     assert!(
         many.0 < most.0 && many.1 < most.1,

@@ -1,5 +1,4 @@
-//! Calls that meet a transaction on its way at the row that they are about: they wait for it, and go by what it has
-//! done.
+//! Calls that need a row locked by a concurrent transaction: they wait for it, then see its changes.
 
 use std::thread;
 
@@ -20,7 +19,7 @@ const REPEATING: NewJob<'_> = NewJob {
     schedule: Some("hourly"),
     ..KEYED
 };
-/// What a claim does, of the job that `OPEN` names.
+/// The changes of a claim to the job `OPEN`.
 const CLAIM: &str =
     "UPDATE SCHEMA.job SET token = '00000000-0000-0000-0000-000000000002', started = true,
     attempts = 1, run = id, due = due + 3600000000 WHERE id = OPEN";
@@ -29,13 +28,14 @@ fn name(database: &Database) -> String {
     format!("{}_calls", database.schema)
 }
 
-/// Whose sessions have that name.
+/// Returns the address, with an application name for the sessions.
 fn address(database: &Database) -> String {
     format!("{}?application_name={}", database.address, name(database))
 }
 
-/// What the call answers that waits for `change`, which is committed once `look` has seen what is there meanwhile.
-fn beside<R: Send>(
+/// Returns the result of a call that waits for `change`, which commits after `look` has inspected the state
+/// during the wait.
+fn during<R: Send>(
     database: &Database,
     change: &str,
     look: impl FnOnce(),
@@ -46,7 +46,7 @@ fn beside<R: Send>(
     let options = database.options().busy_timeout(LIMIT * 10);
     let store = options.open(&address).unwrap();
     thread::scope(|scope| {
-        // Of the scope, so that a look that fails ends it, and with it what waits.
+        // Inside the scope, so that a failing look ends the transaction, and with it the wait.
         let mut other = database.session();
         other.batch_execute("BEGIN").unwrap();
         let change = change.replace("SCHEMA", &database.schema);
@@ -87,8 +87,8 @@ fn of(id: JobId, text: &str) -> String {
     text.replace("OPEN", &id.as_u64().to_string())
 }
 
-/// By the transaction of an application that is at it as well: an error would end that.
-fn pushed_beside(database: &Database, change: &str, job: NewJob<'_>) -> Vec<Put> {
+/// Pushes in a concurrent transaction of the application, which an error would abort.
+fn pushed_during(database: &Database, change: &str, job: NewJob<'_>) -> Vec<Put> {
     let address = address(database);
     let mut own = Client::connect(&address, NoTls).unwrap();
     let push = |store: &PostgresStore| {
@@ -97,33 +97,33 @@ fn pushed_beside(database: &Database, change: &str, job: NewJob<'_>) -> Vec<Put>
         transaction.commit().unwrap();
         puts
     };
-    beside(database, change, || (), push).unwrap()
+    during(database, change, || (), push).unwrap()
 }
 
 #[test]
-fn a_push_beside_another_one_that_makes_its_queue_is_entered() {
+fn a_push_concurrent_with_the_creation_of_its_queue_succeeds() {
     let Some(database) = Database::new() else {
         return;
     };
     let change = "SELECT SCHEMA.queue_of('queue')";
-    let puts = pushed_beside(&database, change, JOB);
+    let puts = pushed_during(&database, change, JOB);
     assert!(matches!(puts[..], [Put::New(_)]), "{puts:?}");
     assert_eq!(count(&database.store), 1);
 }
 
 #[test]
-fn a_push_beside_another_one_of_its_key_finds_it() {
+fn a_push_finds_the_concurrent_push_of_its_key() {
     let Some(database) = Database::new() else {
         return;
     };
     database.sql("SELECT SCHEMA.queue_of('queue')");
     let change = "SELECT SCHEMA.push('queue', 'other', NULL, 'key')";
-    let puts = pushed_beside(&database, change, KEYED);
+    let puts = pushed_during(&database, change, KEYED);
     assert!(matches!(puts[..], [Put::Kept(_)]), "{puts:?}");
     assert_eq!(count(&database.store), 1);
 }
 
-/// Its announcement may wait, and fail; the job is there.
+/// The announcement may wait and fail; the job is inserted.
 #[test]
 fn a_push_is_committed_before_it_is_announced() {
     let Some(database) = Database::new() else {
@@ -132,11 +132,11 @@ fn a_push_is_committed_before_it_is_announced() {
     database.sql("SELECT SCHEMA.queue_of('queue')");
     let change = "SELECT FROM SCHEMA.queue FOR UPDATE";
     let look = || assert_eq!(count(&database.store), 1);
-    beside(&database, change, look, |store| pushed(store, JOB));
+    during(&database, change, look, |store| pushed(store, JOB));
 }
 
 #[test]
-fn a_cancel_beside_a_claim_says_that_a_handler_has_the_job() {
+fn a_cancel_concurrent_with_a_claim_reports_that_a_handler_has_the_job() {
     for by_key in [false, true] {
         let Some(database) = Database::new() else {
             return;
@@ -148,14 +148,14 @@ fn a_cancel_beside_a_claim_says_that_a_handler_has_the_job() {
             Which::Id(id)
         };
         let cancel = |store: &PostgresStore| store.cancel("queue", which).unwrap();
-        let cancelled = beside(&database, &of(id, CLAIM), || (), cancel);
+        let cancelled = during(&database, &of(id, CLAIM), || (), cancel);
         assert_eq!((cancelled, count(&database.store)), (Cancelled::Taken, 1));
     }
 }
 
-/// Or it would change one that is gone, and be lost.
+/// Otherwise it would change a deleted job, and be lost.
 #[test]
-fn a_push_that_repeats_beside_an_acknowledgement_of_its_run_is_entered() {
+fn a_repeating_push_concurrent_with_the_acknowledgement_of_its_run_succeeds() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -163,13 +163,13 @@ fn a_push_that_repeats_beside_an_acknowledgement_of_its_run_is_entered() {
     database.store.turn("queue", &[], Some(claim())).unwrap();
     let change = of(id, "DELETE FROM SCHEMA.job WHERE id = OPEN");
     let push = |store: &PostgresStore| store.enqueue("queue", &[REPEATING]).unwrap();
-    let puts = beside(&database, &change, || (), push);
+    let puts = during(&database, &change, || (), push);
     assert!(matches!(puts[..], [Put::New(_)]), "{puts:?}");
     assert_eq!(count(&database.store), 1);
 }
 
 #[test]
-fn a_dead_letter_that_is_deleted_beside_its_redrive_is_gone() {
+fn a_dead_letter_deleted_concurrently_with_its_redrive_is_gone() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -184,13 +184,13 @@ fn a_dead_letter_that_is_deleted_beside_its_redrive_is_gone() {
     database.store.turn("queue", &[bury], None).unwrap();
     let change = of(id, "SELECT SCHEMA.delete_dead('queue', ARRAY[OPEN])");
     let redrive = |store: &PostgresStore| store.redrive("queue", &[id]).unwrap();
-    let redriven = beside(&database, &change, || (), redrive);
+    let redriven = during(&database, &change, || (), redrive);
     assert_eq!((redriven, count(&database.store)), (0, 0));
 }
 
-/// It may be that the other one holds it.
+/// The other transaction may hold the key.
 #[test]
-fn a_job_whose_key_another_transaction_is_at_is_left_where_keys_are_serial() {
+fn with_serial_keys_a_job_whose_key_is_locked_is_skipped() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -215,9 +215,9 @@ fn a_job_whose_key_another_transaction_is_at_is_left_where_keys_are_serial() {
     other.batch_execute("COMMIT").unwrap();
 }
 
-/// Here in a transaction that does not see it, and meets it at the index.
+/// In a transaction that does not see the other job, but conflicts with it in the index.
 #[test]
-fn a_job_that_comes_back_as_another_one_of_its_key_is_committed_stays_a_job_of_its_own() {
+fn a_job_that_returns_while_another_of_its_key_commits_stays_separate() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -234,9 +234,9 @@ fn a_job_that_comes_back_as_another_one_of_its_key_is_committed_stays_a_job_of_i
     assert_eq!(database.get::<i64>(&run).cast_unsigned(), id.as_u64());
 }
 
-/// What follows in the transaction waits for locks as long as it did.
+/// Later statements of the transaction wait for locks as long as before.
 #[test]
-fn a_job_that_comes_back_leaves_the_limit_for_locks_as_it_was() {
+fn a_returning_job_restores_the_lock_timeout() {
     let Some(database) = Database::new() else {
         return;
     };

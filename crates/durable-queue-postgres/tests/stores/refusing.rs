@@ -1,4 +1,5 @@
-//! A server that has no room: what it says is said as it is, nothing was done, and it goes on afterwards.
+//! A server without space: errors are reported as they are, nothing is changed, and the store works
+//! afterwards.
 
 use std::thread;
 
@@ -6,14 +7,13 @@ use durable_queue::store::{Act, Claim, Lease, Settle, Verdict};
 use durable_queue::{CarriedOut, DurableQueue, EnqueueIn, ErrorKind, Store};
 
 use super::Database;
-use super::failing::{shown, what};
-use crate::alike::{JOB, claim_of, count};
+use crate::alike::{JOB, claim_of, count, shown, what};
 
-/// Of a full disk, and of a process without memory: what the server says of them names files and sizes.
+/// Errors of a full disk and of a process without memory. The server's messages name files and sizes.
 const NO_ROOM: [(&str, &str); 2] = [("53100", "disk is full"), ("53200", "no memory left")];
 
 impl Database {
-    /// What changes the jobs meets this error. `what` is of a trigger.
+    /// Makes changes of jobs fail with this error. `what` is an event of a trigger.
     fn refuse(&self, what: &str, code: &str) {
         self.sql(&format!(
             "CREATE OR REPLACE FUNCTION SCHEMA.test_refuse() RETURNS trigger LANGUAGE plpgsql
@@ -34,7 +34,7 @@ impl Database {
 }
 
 #[test]
-fn a_server_without_room_says_so_for_each_call_and_nothing_is_lost() {
+fn a_full_server_is_reported_by_each_call_and_loses_nothing() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -82,7 +82,7 @@ fn a_server_without_room_says_so_for_each_call_and_nothing_is_lost() {
         assert!(store.dead("queue", None, 1).unwrap().is_empty());
         drop(transaction);
         database.go_on();
-        // What was held is held.
+        // Held jobs are still held.
         let turn = store
             .turn("queue", &settles(Act::Ack), Some(claim_of(9)))
             .unwrap();
@@ -99,9 +99,9 @@ fn a_server_without_room_says_so_for_each_call_and_nothing_is_lost() {
     }
 }
 
-/// Nobody has to do anything about it here.
+/// Without intervention in the program.
 #[test]
-fn an_acknowledgement_waits_for_room_at_the_server_and_is_done_then() {
+fn an_acknowledgement_waits_until_the_server_has_space() {
     let Some(database) = Database::new() else {
         return;
     };

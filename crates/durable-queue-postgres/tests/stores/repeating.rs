@@ -1,5 +1,5 @@
-//! A running job that repeats goes back to its key, while another transaction has changed it, or the open job of its
-//! key, and has not committed. A push that repeats waits for such a transaction.
+//! A repeating job that ends its run while a concurrent transaction has changed it, or the open job of its
+//! key. A push with a schedule waits for such a transaction.
 
 use std::thread;
 use std::time::Duration;
@@ -18,9 +18,10 @@ const KEYED: NewJob<'_> = NewJob {
     ..JOB
 };
 
-/// The jobs that have a schedule, after the running one was settled while `change` was on its way, and waited for
-/// that if it says so. `change` may name the two jobs, `RUNNING` and `OPEN`.
-fn settled_beside(change: &str, waits: bool) -> Option<Vec<&'static str>> {
+/// Settles the running job while `change` is uncommitted, and returns the jobs that have a schedule
+/// afterwards. `waits`: whether the settle waits for the commit. `change` may refer to the jobs `RUNNING` and
+/// `OPEN`.
+fn settled_during(change: &str, waits: bool) -> Option<Vec<&'static str>> {
     let database = Database::new()?;
     let name = format!("{}_settles", database.schema);
     let address = format!("{}?application_name={name}", database.address);
@@ -80,24 +81,24 @@ fn settled_beside(change: &str, waits: bool) -> Option<Vec<&'static str>> {
 }
 
 #[test]
-fn a_cancel_on_its_way_ends_the_schedule_of_a_run_that_is_settled_beside_it() {
+fn an_uncommitted_cancel_ends_the_schedule_of_a_run_settled_meanwhile() {
     let cancel = "SELECT SCHEMA.cancel('queue', RUNNING, NULL)";
-    if let Some(repeating) = settled_beside(cancel, true) {
+    if let Some(repeating) = settled_during(cancel, true) {
         assert!(repeating.is_empty(), "{repeating:?}");
     }
 }
 
 #[test]
-fn a_settle_waits_for_no_lock_on_the_open_job_of_its_key() {
+fn a_settle_does_not_wait_for_a_lock_on_the_open_job_of_its_key() {
     let change = "SELECT FROM SCHEMA.job WHERE id = OPEN FOR UPDATE";
-    if let Some(repeating) = settled_beside(change, false) {
+    if let Some(repeating) = settled_during(change, false) {
         assert_eq!(repeating, ["running"]);
     }
 }
 
-/// The time may have been worked off by the transaction that it has waited for.
+/// The run may have been done by the transaction that it has waited for.
 #[test]
-fn a_push_that_repeats_reads_the_clock_once_it_has_the_lock_on_the_job_of_its_key() {
+fn a_repeating_push_reads_the_clock_after_it_has_locked_the_job_of_its_key() {
     let Some(database) = Database::with_manual_clock() else {
         return;
     };

@@ -1,4 +1,4 @@
-//! What a role may do, and what it needs for it.
+//! Privileges of a role, and the calls that need them.
 
 use std::str::FromStr as _;
 use std::time::Duration;
@@ -11,10 +11,9 @@ use durable_queue::{
 };
 
 use super::Database;
-use super::failing::{shown, what};
-use crate::alike::{JOB, claim_of};
+use crate::alike::{JOB, claim_of, shown, what};
 
-/// The rights that the README says are needed, as statements: `shop` is the role.
+/// Returns the privileges documented in the README, as statements for the role `shop`.
 fn documented() -> Vec<&'static str> {
     let readme = include_str!("../../README.md");
     let statements = readme.lines().map(str::trim);
@@ -23,7 +22,7 @@ fn documented() -> Vec<&'static str> {
         .collect()
 }
 
-/// A role that logs in with a password of its own, removed at its end.
+/// A role with its own password, removed at the end.
 struct Role<'d> {
     database: &'d Database,
     name: String,
@@ -43,7 +42,7 @@ impl<'d> Role<'d> {
         }
     }
 
-    /// A statement of the README, for this role and schema.
+    /// Adapts a statement of the README to this role and schema.
     fn sql(&self, statement: &str) {
         let statement = statement
             .replace("SCHEMA durable", "schema SCHEMA")
@@ -52,7 +51,7 @@ impl<'d> Role<'d> {
         self.database.sql(&statement);
     }
 
-    /// All that is done day by day, by this role.
+    /// Makes all calls of normal operation as this role.
     fn work(&self) -> Result<(), StoreError> {
         let store = self.database.options().open_config(self.config.clone())?;
         let span = Duration::from_secs(1_000);
@@ -168,7 +167,7 @@ impl Drop for Role<'_> {
 }
 
 #[test]
-fn a_role_with_the_documented_rights_may_do_all_and_is_refused_without_any_one_of_them() {
+fn each_documented_privilege_is_necessary_and_together_they_suffice() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -187,7 +186,7 @@ fn a_role_with_the_documented_rights_may_do_all_and_is_refused_without_any_one_o
         let (tables, _) = rest.split_once(" TO ").unwrap();
         for right in rights.split(", ") {
             for table in tables.split(", ") {
-                // What there was is gone, as after a failure in mid-run.
+                // Removes the jobs, as after a failure during a run.
                 database.sql("TRUNCATE SCHEMA.job, SCHEMA.dead, SCHEMA.queue");
                 let missing = format!("{right} ON {table}");
                 role.sql(&format!("REVOKE {missing} FROM shop"));
@@ -198,7 +197,7 @@ fn a_role_with_the_documented_rights_may_do_all_and_is_refused_without_any_one_o
     }
     database.sql("TRUNCATE SCHEMA.job, SCHEMA.dead, SCHEMA.queue");
     role.work().unwrap();
-    // Tables of an older version are not this role's to change.
+    // The role must not upgrade tables of an older version.
     database.sql("UPDATE SCHEMA.version SET version = version - 1");
     role.is_refused("CREATE");
 }

@@ -1,5 +1,5 @@
-//! Sessions that are shared: by the pump and the application, by many processes through a pooler, by servers that take
-//! each other's place.
+//! Shared sessions: by the pump and the application, by processes behind a pooler, and by servers that
+//! replace each other.
 
 use std::fs;
 use std::net::TcpListener;
@@ -17,13 +17,13 @@ use durable_queue::{CarriedOut, EnqueueIn, ErrorKind, Merge, NewJob, Store};
 use durable_queue_postgres::PostgresStore;
 
 use super::Database;
-use super::failing::{server, shown, through, what};
-use crate::alike::{HOLD, JOB, claim_of};
+use super::failing::{server, through};
+use crate::alike::{HOLD, JOB, claim_of, shown, what};
 use crate::proxy::{Proxy, SilentAfter};
 
 const LONG: Duration = Duration::from_secs(3_600);
 
-/// A claim whose lease is as short as leases are.
+/// A claim with a minimal lease.
 fn short_claim() -> Claim {
     Claim {
         lease: Duration::from_secs(4),
@@ -32,7 +32,7 @@ fn short_claim() -> Claim {
 }
 
 #[test]
-fn a_turn_does_not_wait_for_calls_of_the_application_that_have_all_sessions() {
+fn a_turn_does_not_wait_when_the_application_uses_all_its_sessions() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -48,7 +48,7 @@ fn a_turn_does_not_wait_for_calls_of_the_application_that_have_all_sessions() {
         .busy_timeout(LONG)
         .open(&address)
         .unwrap();
-    // The queue is there, and is not what is waited for.
+    // The queue exists, so calls do not wait for its creation.
     store.enqueue("queue", &[JOB]).unwrap();
     testkit::watchdog(testkit::LIMIT, || {
         let mut own = database.session();
@@ -63,7 +63,7 @@ fn a_turn_does_not_wait_for_calls_of_the_application_that_have_all_sessions() {
             let waiting = format!(
                 "SELECT count(*) FROM pg_stat_activity WHERE application_name = '{name}' AND wait_event_type = 'Lock'"
             );
-            // Two of the four have the two sessions, the others wait for them.
+            // Two of the four use the two sessions, the others wait for them.
             while database.get::<i64>(&waiting) < 2 {
                 thread::yield_now();
             }
@@ -77,7 +77,7 @@ fn a_turn_does_not_wait_for_calls_of_the_application_that_have_all_sessions() {
 }
 
 #[test]
-fn a_turn_that_waits_for_a_lock_ends_before_a_lease_would() {
+fn a_turn_that_waits_for_a_lock_ends_before_the_lease() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -107,9 +107,9 @@ fn a_turn_that_waits_for_a_lock_ends_before_a_lease_would() {
     });
 }
 
-/// The network says that all has arrived, so no limit of the network ends it.
+/// The network acknowledges all data, so no limit of the network ends the call.
 #[test]
-fn a_turn_without_an_answer_ends_before_a_lease_would() {
+fn a_turn_without_a_response_ends_before_the_lease() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -132,9 +132,9 @@ fn a_turn_without_an_answer_ends_before_a_lease_would() {
     });
 }
 
-/// As a server that became a standby, or whose disk was full: who connects anew may write again.
+/// Like a server that became a standby, or whose disk was full: new connections can write again.
 #[test]
-fn no_session_that_began_while_the_database_could_only_be_read_is_used_once_one_has_met_it() {
+fn sessions_older_than_the_detection_of_a_read_only_database_are_replaced() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -147,7 +147,7 @@ fn no_session_that_began_while_the_database_could_only_be_read_is_used_once_one_
     let opened = database.options().open_config(config);
     let claim = || Some(claim_of(1));
     let answers = opened.map(|store| {
-        // One session is the application's, the other the pump's.
+        // One session is the application's, the other one the pump's.
         let read = store.stats("queue").map(drop);
         let refused = [
             store.turn("queue", &[], claim()).err(),
@@ -173,7 +173,7 @@ fn no_session_that_began_while_the_database_could_only_be_read_is_used_once_one_
     claimed.unwrap();
 }
 
-/// A pooler in front of the tests' server, in a folder of its own.
+/// A pooler in front of the test server, in its own folder.
 struct Pooler {
     child: Child,
     folder: std::path::PathBuf,
@@ -181,7 +181,7 @@ struct Pooler {
 }
 
 impl Pooler {
-    /// `None`: there is none on this machine.
+    /// Returns `None` if no pooler is installed.
     fn start(database: &Database, mode: &str) -> Option<Self> {
         let is_there = Command::new("pgbouncer")
             .arg("--version")
@@ -212,9 +212,9 @@ impl Pooler {
         );
         fs::write(&file, settings).unwrap();
         let mut command = Command::new("pgbouncer");
-        // SAFETY: it takes nothing and cannot fail.
+        // SAFETY: `geteuid` has no preconditions and cannot fail.
         if unsafe { libc::geteuid() } == 0 {
-            // It refuses to run as root.
+            // The pooler refuses to run as root.
             const NOBODY: u32 = 65_534;
             for path in [&folder, &users, &file] {
                 chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
@@ -237,7 +237,7 @@ impl Pooler {
     fn config(&self, database: &Database) -> Config {
         let mut config = through(database, ([127, 0, 0, 1], self.port).into());
         config.ssl_mode(SslMode::Disable);
-        // It takes connections a little after it was started.
+        // It accepts connections shortly after its start.
         while config.connect(NoTls).is_err() {
             thread::yield_now();
         }
@@ -267,7 +267,7 @@ fn opened_through(mode: &str) -> Option<Result<PostgresStore, durable_queue::Sto
 }
 
 #[test]
-fn a_pooler_that_gives_each_transaction_another_session_is_an_error_that_says_so() {
+fn a_pooler_in_transaction_mode_is_rejected_with_an_explanation() {
     let Some(opened) = opened_through("transaction") else {
         return;
     };
@@ -277,7 +277,7 @@ fn a_pooler_that_gives_each_transaction_another_session_is_an_error_that_says_so
 }
 
 #[test]
-fn a_pooler_that_gives_each_client_a_session_does() {
+fn a_pooler_in_session_mode_works() {
     let Some(opened) = opened_through("session") else {
         return;
     };

@@ -1,4 +1,4 @@
-//! How large a job may be.
+//! Size limits of jobs.
 
 use durable_queue::store::{Act, Settle};
 use durable_queue::{
@@ -15,21 +15,21 @@ fn is_too_large(error: &StoreError) {
     assert!(!error.is_transient());
 }
 
-/// An index keeps what can be compressed in less space: not these.
+/// Incompressible, because indexes compress their entries.
 fn noise(bytes: usize) -> Vec<u8> {
     let mut rng = testkit::Rng::from_env();
     let words = (0..bytes.div_ceil(8)).flat_map(|_| rng.next_u64().to_le_bytes());
     words.take(bytes).collect()
 }
 
-/// As text, of one byte each.
+/// As text of one byte per character.
 fn name(bytes: usize) -> String {
     let letters = noise(bytes).into_iter();
     letters.map(|byte| char::from(b' ' + byte % 95)).collect()
 }
 
 #[test]
-fn what_is_as_large_as_can_be_comes_back_and_what_is_larger_is_refused() {
+fn jobs_of_the_maximum_size_are_returned_and_larger_ones_are_rejected() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -80,7 +80,7 @@ fn what_is_as_large_as_can_be_comes_back_and_what_is_larger_is_refused() {
         is_too_large(&refused.unwrap_err());
     }
     is_too_large(&store.enqueue(&name(KEY_LIMIT + 1), &[JOB]).unwrap_err());
-    // Nothing was sent, so the transaction goes on.
+    // Nothing was sent, so the transaction can continue.
     store.enqueue_in(&mut transaction, "queue", &[JOB]).unwrap();
     transaction.commit().unwrap();
     assert_eq!(count(store), 1);
@@ -88,9 +88,9 @@ fn what_is_as_large_as_can_be_comes_back_and_what_is_larger_is_refused() {
     assert!(matches!(never, Cancelled::Never));
 }
 
-/// What is not measured here is refused by the server, and that is said as it is.
+/// Pushes by SQL are not checked here: the server rejects them, and its error is reported.
 #[test]
-fn what_the_server_finds_too_large_is_said_to_be_so() {
+fn jobs_that_the_server_finds_too_large_are_reported_as_too_large() {
     let Some(database) = Database::new() else {
         return;
     };

@@ -1,4 +1,4 @@
-//! While a transaction holds an old snapshot, as a backup does: jobs that are done stay in the indexes.
+//! While a transaction holds an old snapshot, as a backup does, finished jobs stay in the indexes.
 
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use super::Database;
 use super::planning::{entries_read, named_store};
 use crate::alike::{JOB, claim_of};
 
-/// So many jobs that are done lead to a floor.
+/// This many finished jobs lead to a floor.
 const MANY: usize = 2_000;
 const BATCH: u32 = 100;
-/// So long a floor holds.
+/// How long a floor is valid.
 const SEEK: Duration = Duration::from_secs(1);
 
-/// A floor is so far in the past at least.
+/// Minimum distance of a floor from the present.
 const SLACK: Duration = Duration::from_millis(100);
 
-/// Until it is dropped.
+/// Holds a snapshot until dropped.
 fn snapshot(database: &Database) -> Client {
     let mut holder = database.session();
     let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM SCHEMA.queue";
@@ -49,11 +49,11 @@ fn claim(store: &PostgresStore, settles: &[Settle<'_>], claim: Claim) -> Claimed
         .unwrap()
 }
 
-/// Works off so many, which are there, in less than a `SEEK`.
+/// Runs this many existing jobs in less than a `SEEK`.
 fn work_off(database: &Database, store: &PostgresStore, jobs: usize) {
     let mut settles = Vec::new();
     for _ in 0..jobs / BATCH as usize {
-        database.advance(Duration::from_millis(1)); // Or all leases would end at the same instant.
+        database.advance(Duration::from_millis(1)); // Otherwise all leases would end at the same time.
         let claimed = claim(store, &settles, claim_of(BATCH));
         assert_eq!(claimed.leases.len(), BATCH as usize);
         settles = acks(&claimed);
@@ -61,9 +61,9 @@ fn work_off(database: &Database, store: &PostgresStore, jobs: usize) {
     store.turn("queue", &settles, None).unwrap();
 }
 
-/// Entries of indexes, for jobs that are due at the same instant.
+/// Entries of indexes, for jobs due at the same time.
 #[test]
-fn a_claim_reads_no_more_next_to_an_old_snapshot_however_many_jobs_were_done_since() {
+fn with_an_old_snapshot_a_claim_does_not_read_all_jobs_done_since() {
     let read = |jobs: usize, urgent, serial| {
         let database = Database::with_manual_clock()?;
         database.sql("ALTER TABLE SCHEMA.job SET (autovacuum_enabled = off)");
@@ -98,7 +98,7 @@ fn a_claim_reads_no_more_next_to_an_old_snapshot_however_many_jobs_were_done_sin
     }
 }
 
-/// A store that claims from a floor on: many jobs were done, and more than `MANY` are due.
+/// Returns a store that claims from a floor on: many jobs were done, and more than `MANY` are due.
 fn with_floor() -> Option<(Database, PostgresStore, Client)> {
     let database = Database::with_manual_clock()?;
     let store = database.another_store();
@@ -119,9 +119,9 @@ fn past(payload: &[u8]) -> NewJob<'_> {
     }
 }
 
-/// And it says that the claimer is to come again by then.
+/// The claim's result limits the time until the next one.
 #[test]
-fn a_job_below_the_floor_that_another_process_has_pushed_unheard_is_claimed_within_a_second() {
+fn an_unannounced_job_below_the_floor_is_claimed_within_a_second() {
     for serial in [false, true] {
         let Some((database, store, _holder)) = with_floor() else {
             return;
@@ -147,9 +147,9 @@ fn a_job_below_the_floor_that_another_process_has_pushed_unheard_is_claimed_with
     }
 }
 
-/// By its own call, and by a transaction of the application that it hears.
+/// It learns of them by its own call, or by a notification of the application's transaction.
 #[test]
-fn a_job_below_the_floor_that_a_process_knows_of_is_claimed_at_once() {
+fn an_announced_job_below_the_floor_is_claimed_at_once() {
     let Some((database, store, _holder)) = with_floor() else {
         return;
     };
@@ -181,9 +181,9 @@ fn a_job_below_the_floor_that_a_process_knows_of_is_claimed_at_once() {
     drop(watch);
 }
 
-/// By the same turn, too.
+/// Also within the same turn.
 #[test]
-fn a_job_that_a_settle_brings_back_below_the_floor_is_claimed_at_once() {
+fn a_job_returned_below_the_floor_by_a_settle_is_claimed_at_once() {
     let Some((_database, store, _holder)) = with_floor() else {
         return;
     };
@@ -216,7 +216,7 @@ fn a_job_that_a_settle_brings_back_below_the_floor_is_claimed_at_once() {
         held = claimed.leases.into_iter().next().unwrap();
         assert_eq!(held.payload, b"keyed", "{act:?}");
     }
-    // A job that has waited for its key.
+    // A job that waited for its key.
     store.serialize_keys("queue", true).unwrap();
     store.enqueue("queue", &[keyed(b"next")]).unwrap();
     assert_eq!(claim(&store, &[], claim_of(1)).leases[0].payload, b"job");

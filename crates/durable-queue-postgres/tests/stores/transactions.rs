@@ -1,4 +1,4 @@
-//! In the caller's own transaction.
+//! Pushes in the caller's own transaction.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use durable_queue::{DurableQueue, EnqueueIn, Merge, NewJob, Push, Put, Store, St
 use super::Database;
 use crate::alike::{JOB, claim_of, count};
 
-/// No test gets there.
+/// Longer than any test.
 const LONG: Duration = Duration::from_secs(1_000_000);
 
 #[test]
-fn jobs_of_the_callers_own_transaction_come_with_its_commit_and_not_without() {
+fn jobs_of_the_callers_transaction_exist_only_if_it_commits() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -38,9 +38,9 @@ fn jobs_of_the_callers_own_transaction_come_with_its_commit_and_not_without() {
     }
 }
 
-/// By the moment, not by the beginning of the transaction, which may be long ago.
+/// The transaction may have begun long ago.
 #[test]
-fn a_delay_counts_from_the_call_and_not_from_the_beginning_of_the_transaction() {
+fn a_delay_counts_from_the_call_and_not_from_the_start_of_the_transaction() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -59,7 +59,7 @@ fn a_delay_counts_from_the_call_and_not_from_the_beginning_of_the_transaction() 
 }
 
 #[test]
-fn a_batch_is_entered_wholly_or_not_at_all() {
+fn a_batch_is_inserted_completely_or_not_at_all() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -78,7 +78,7 @@ fn a_batch_is_entered_wholly_or_not_at_all() {
 }
 
 #[test]
-fn a_batch_with_keys_comes_with_the_commit_of_the_callers_own_transaction_and_not_without() {
+fn a_batch_with_keys_exists_only_if_the_callers_transaction_commits() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -118,9 +118,9 @@ fn a_batch_with_keys_comes_with_the_commit_of_the_callers_own_transaction_and_no
     });
 }
 
-/// By the function for any client; and in batches that are urgent, that are not, and that are mixed.
+/// By the function for any client, and in batches with and without urgent jobs.
 #[test]
-fn what_is_urgent_is_so_by_each_way_in() {
+fn jobs_can_be_urgent_by_each_kind_of_push() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -149,9 +149,9 @@ fn what_is_urgent_is_so_by_each_way_in() {
     assert_eq!(urgent, expected);
 }
 
-/// From any client, whatever it leaves open: a literal is bytes, as ever.
+/// Parameters without types and literals are resolved as bytes.
 #[test]
-fn statements_push_bytes_texts_and_json_now_at_a_time_and_never() {
+fn sql_pushes_bytes_texts_and_json_now_at_a_time_and_never() {
     let Some(database) = Database::new() else {
         return;
     };

@@ -6,7 +6,7 @@ local answer = {}
 for index, letter in ipairs(fetch(LETTERS, ids)) do
   local attempts, buried, error, key, schedule, urgent = read_letter(letter)
   if not error then
-    attempts, buried, error, key, schedule, urgent = 0, 0, 'its letter is gone, or cannot be read', false, false, false
+    attempts, buried, error, key, schedule, urgent = 0, 0, 'its record is gone, or cannot be read', false, false, false
   end
   push(answer, tonumber(ids[index]), key)
   push(answer, payloads[index], attempts)

@@ -204,7 +204,7 @@ end
 
 -- A partly deleted job cannot run. It becomes a dead letter with an error.
 local function lose(job)
-  acts.bury(job, 'a part of what was stored of it is gone, or cannot be read')
+  acts.bury(job, 'part of its data is gone, or cannot be read')
 end
 
 -- Postponed jobs make room for later ones.

@@ -1,6 +1,5 @@
-//! Who is notified of what, and that none is slept over.
+//! Messages: no process sleeps past a job.
 
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use ::redis::{Connection, Msg, Value, cmd};
@@ -9,12 +8,12 @@ use durable_queue::testing::ManualStoreClock;
 use durable_queue::{DurableQueue, JobId, NewJob, Notifier, Reset, Store, StoreTime, Token, When};
 
 use super::Keys;
-use crate::alike::JOB;
+use crate::alike::{JOB, a_lost_listening_session_is_replaced, a_sleeping_queue_is_woken};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HORIZON: Duration = Duration::from_millis(500);
 
-/// What is sent to the channel.
+/// Receives the messages of the channel.
 struct Ear(Connection);
 
 impl Ear {
@@ -27,9 +26,9 @@ impl Ear {
         Self(session)
     }
 
-    /// The times that were sent since the last call.
+    /// Returns the times received since the last call.
     fn heard(&mut self, keys: &Keys) -> Vec<i64> {
-        // Messages come in the order in which they were sent, so all of them come before this.
+        // Messages arrive in the order in which they were sent, so earlier ones arrive before this mark.
         keys.run::<()>(cmd("PUBLISH").arg(keys.key("earlier")).arg("mark"));
         let mut times = Vec::new();
         loop {
@@ -67,7 +66,7 @@ fn claim() -> Claim {
 }
 
 #[test]
-fn only_what_is_earlier_than_all_wait_for_is_announced() {
+fn only_jobs_due_before_the_head_are_announced() {
     let Some(keys) = Keys::with_manual_clock() else {
         return;
     };
@@ -84,13 +83,13 @@ fn only_what_is_earlier_than_all_wait_for_is_announced() {
     let (notified, earliest) = announced(40);
     assert!(notified);
     assert!(!announced(40).0);
-    // A claim that finds nothing goes to sleep until 40, or for its horizon before it.
+    // A claim that finds no job sleeps until 40, or until its horizon before 40.
     let cancelled = |id: JobId| assert!(store.cancel("queue", id.into()).unwrap().is_gone());
     store.turn("queue", &[], Some(claim())).unwrap();
     assert!(!announced(41).0);
     let (notified, early) = announced(39);
     assert!(notified);
-    // What is gone is slept over: the next claim waits for longer, so what is between is announced.
+    // After the cancels the next claim waits for longer, so pushes in between are announced.
     cancelled(early);
     cancelled(earliest);
     for listed in store.list("queue", None, 2).unwrap() {
@@ -102,9 +101,9 @@ fn only_what_is_earlier_than_all_wait_for_is_announced() {
     assert!(!announced(46).0);
 }
 
-/// It knows of no job yet, so it waits for any.
+/// It knows of no job, so it waits for any.
 #[test]
-fn all_is_announced_to_a_watch_that_begins_whatever_was_announced_before() {
+fn a_new_watch_is_notified_of_every_push_whatever_was_announced_before() {
     let Some(keys) = Keys::with_manual_clock() else {
         return;
     };
@@ -122,7 +121,7 @@ fn all_is_announced_to_a_watch_that_begins_whatever_was_announced_before() {
 }
 
 #[test]
-fn what_comes_back_earlier_is_announced_by_whatever_brings_it_back() {
+fn every_call_that_makes_a_job_due_earlier_announces_it() {
     use durable_queue::store::{Act, Settle};
     let Some(keys) = Keys::with_manual_clock() else {
         return;
@@ -150,10 +149,10 @@ fn what_comes_back_earlier_is_announced_by_whatever_brings_it_back() {
     };
     assert_eq!(given_back(retry, None), [zero]);
     assert_eq!(given_back(Act::Release, None), [zero]);
-    // Also beside a claim that leaves it.
+    // Also if the same turn has a claim that does not take it.
     let other = Claim { max: 0, ..claim() };
     assert_eq!(given_back(retry, Some(other)), [zero]);
-    // Claimed again at once, it is not there for others.
+    // If the same turn claims it again, other processes cannot have it.
     let token = claim();
     assert!(given_back(retry, Some(token)).is_empty());
     let release = Settle {
@@ -202,34 +201,21 @@ fn what_comes_back_earlier_is_announced_by_whatever_brings_it_back() {
 }
 
 #[test]
-fn a_queue_that_sleeps_is_woken_by_what_others_push() {
+fn a_sleeping_queue_is_woken_by_pushes_of_other_processes() {
     let Some(keys) = Keys::new() else {
         return;
     };
-    testkit::watchdog(testkit::LIMIT, || {
-        // A name that a message must hold as it is.
-        let name = "a {queue}\0 of\nwords";
-        let queue: DurableQueue<Vec<u8>, _> = DurableQueue::new(name, keys.store.clone());
-        let other = keys.another_store();
-        let (taken, hears) = channel();
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for _ in 0..4 {
-                    let job = queue.take().unwrap();
-                    taken.send(job.to_vec()).unwrap();
-                    job.ack().unwrap();
-                }
-            });
-            for payload in [b"1", b"2", b"3", b"4"] {
-                other.enqueue(name, &[NewJob { payload, ..JOB }]).unwrap();
-                assert_eq!(hears.recv().unwrap(), payload);
-            }
-        });
+    // A name that a message must contain unchanged.
+    let name = "a {queue}\0 of\nwords";
+    let queue = DurableQueue::new(name, keys.store.clone());
+    let other = keys.another_store();
+    a_sleeping_queue_is_woken(&queue, |_, payload| {
+        other.enqueue(name, &[NewJob { payload, ..JOB }]).unwrap();
     });
 }
 
 #[test]
-fn a_session_that_listens_and_is_cut_is_replaced_and_all_notifiers_are_called() {
+fn a_lost_listening_session_is_replaced_and_all_notifiers_are_called() {
     let Some(keys) = Keys::new() else {
         return;
     };
@@ -240,17 +226,9 @@ fn a_session_that_listens_and_is_cut_is_replaced_and_all_notifiers_are_called() 
         .options()
         .open(&format!("redis://{name}:word@{host}"))
         .unwrap();
-    testkit::watchdog(testkit::LIMIT, || {
-        let (sender, hears) = channel();
-        let notifier = Notifier::new(move |due| sender.send(due).unwrap());
-        let watch = store.watch("queue", notifier).unwrap();
+    a_lost_listening_session_is_replaced(&store, &keys.store, || {
         let killed: u32 = keys.run(cmd("CLIENT").arg(&["KILL", "TYPE", "pubsub", "USER", &name]));
         assert_eq!(killed, 1);
-        assert_eq!(hears.recv().unwrap(), StoreTime::from_micros(i64::MIN));
-        // And hears again.
-        keys.store.enqueue("queue", &[JOB]).unwrap();
-        assert!(hears.recv().unwrap() > StoreTime::from_micros(i64::MIN));
-        drop(watch);
     });
     keys.run::<()>(cmd("ACL").arg(&["DELUSER", &name]));
 }

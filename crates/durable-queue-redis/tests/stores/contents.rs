@@ -1,4 +1,4 @@
-//! Names, times and sizes at their limits, and where the keys lie.
+//! Names, times and sizes at their limits, and names of keys.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,12 +9,11 @@ use durable_queue::{Cancelled, CarriedOut, ErrorKind, NewJob, Put, Store, StoreT
 use durable_queue_redis::{KEY_LIMIT, PAYLOAD_LIMIT};
 
 use super::Keys;
-use super::failing::what;
 use crate::OpenStore as _;
-use crate::alike::{JOB, count};
+use crate::alike::{JOB, count, what};
 use crate::redis_server::Server;
 
-/// Of names that are made to be taken for another, or for the end of the hash tag.
+/// Names that could be confused with others, or with the end of the hash tag.
 const NAMES: [&str; 12] = [
     "",
     "%",
@@ -42,7 +41,7 @@ fn claim() -> Claim {
     }
 }
 
-/// All calls on a queue; `payload` is what comes back.
+/// Makes all calls on a queue, and checks that `payload` is returned.
 fn all_calls(store: &impl Store, name: &str) {
     let keyed = NewJob {
         payload: name.as_bytes(),
@@ -83,7 +82,7 @@ fn all_calls(store: &impl Store, name: &str) {
 }
 
 #[test]
-fn no_two_queues_have_a_key_in_common_whatever_their_names() {
+fn queues_share_no_keys_whatever_their_names() {
     let Some(keys) = Keys::new() else {
         return;
     };
@@ -102,7 +101,7 @@ fn no_two_queues_have_a_key_in_common_whatever_their_names() {
     }
 }
 
-/// In a cluster of one, which refuses a script whose keys are in several.
+/// In a cluster of one node, which rejects scripts whose keys are in several slots.
 #[test]
 fn all_keys_of_a_queue_are_in_one_slot() {
     let Some(server) = Server::new(&["--cluster-enabled", "yes", "--port", "0"]) else {
@@ -127,9 +126,9 @@ fn all_keys_of_a_queue_are_in_one_slot() {
     assert_eq!(slots.len(), NAMES.len());
 }
 
-/// Members of a sorted set are told apart by where the key ends.
+/// Members of a sorted set contain the key's length.
 #[test]
-fn a_key_that_is_the_beginning_of_another_is_not_taken_for_it() {
+fn a_key_that_is_a_prefix_of_another_is_distinct() {
     let Some(keys) = Keys::new() else {
         return;
     };
@@ -153,7 +152,7 @@ fn a_key_that_is_the_beginning_of_another_is_not_taken_for_it() {
 }
 
 #[test]
-fn the_clock_is_the_servers_to_the_microsecond() {
+fn the_clock_is_that_of_the_server_to_the_microsecond() {
     let Some(keys) = Keys::new() else {
         return;
     };
@@ -173,7 +172,7 @@ fn the_clock_is_the_servers_to_the_microsecond() {
 }
 
 #[test]
-fn times_are_exact_to_the_microsecond_for_as_long_as_they_can_be_and_then_never() {
+fn times_are_exact_to_the_microsecond_up_to_the_year_2255() {
     const LAST: i64 = (1 << 53) - 1;
     let Some(keys) = Keys::new() else {
         return;
@@ -195,7 +194,7 @@ fn times_are_exact_to_the_microsecond_for_as_long_as_they_can_be_and_then_never(
 }
 
 #[test]
-fn what_is_as_large_as_can_be_comes_back_and_what_is_larger_is_refused() {
+fn jobs_of_the_maximum_size_are_returned_and_larger_ones_are_rejected() {
     let Some(keys) = Keys::new() else {
         return;
     };
@@ -241,9 +240,9 @@ fn what_is_as_large_as_can_be_comes_back_and_what_is_larger_is_refused() {
     assert_eq!(count(store), 0);
 }
 
-/// A job that is done leaves nothing, whatever became of it.
+/// For each outcome of a job.
 #[test]
-fn what_is_done_leaves_nothing_behind() {
+fn finished_jobs_leave_no_keys() {
     let Some(keys) = Keys::new() else {
         return;
     };

@@ -1,4 +1,4 @@
-//! What is read is what is returned or changed, and the time of one look for it.
+//! Calls read only what they return or change.
 
 use ::redis::{Connection, Value, cmd};
 use durable_queue::{NewJob, Store, StoreTime, When};
@@ -10,7 +10,7 @@ use crate::redis_server::Server;
 const DELAYED: usize = 20_000;
 const JOBS: usize = 60;
 
-/// All commands of a server, those of scripts included.
+/// Receives all commands of a server, including those of scripts.
 struct Monitor(Connection);
 
 impl Monitor {
@@ -20,7 +20,8 @@ impl Monitor {
         Self(session)
     }
 
-    /// How many commands there were since the last call, and how many values they asked for at most.
+    /// Returns the number of commands since the last call, and the maximum number of values that one asked
+    /// for.
     fn counted(&mut self, server: &Server) -> (usize, usize) {
         server.run::<()>(cmd("ECHO").arg("mark"));
         let (mut commands, mut values) = (0, 0);
@@ -34,7 +35,7 @@ impl Monitor {
                 "ZRANGE" => values += span(words[2], words[3]),
                 "ZRANGEBYSCORE" => {
                     let limit = words.iter().position(|word| *word == "LIMIT");
-                    // Without one it is for what a claim holds, among what leases hold.
+                    // Without a limit it reads the jobs of a claim, which are among the leased ones.
                     assert!(limit.is_some() || words[1].ends_with(":lease"), "{line}");
                     values += limit.map_or(JOBS, |at| words[at + 2].parse().unwrap());
                 }
@@ -61,9 +62,9 @@ fn all_calls(store: &impl Store) {
     store.dead("queue", None, 10).unwrap();
 }
 
-/// Neither for a look that finds an urgent job, nor for one that finds none.
+/// Neither a look that finds an urgent job, nor one that finds none.
 #[test]
-fn jobs_that_are_due_in_front_cost_a_claim_of_an_urgent_one_nothing() {
+fn other_due_jobs_do_not_slow_claims_of_urgent_ones() {
     const IN_FRONT: usize = 10_000;
     let Some(server) = Server::new(&["--appendfsync", "no"]) else {
         return;
@@ -98,17 +99,17 @@ fn jobs_that_are_due_in_front_cost_a_claim_of_an_urgent_one_nothing() {
 }
 
 #[test]
-fn delayed_jobs_are_not_read_by_any_call() {
+fn no_call_reads_delayed_jobs() {
     let Some(server) = Server::new(&["--appendfsync", "no"]) else {
         return;
     };
     let store = server.store();
-    all_calls(&store); // The scripts are there.
+    all_calls(&store); // Loads the scripts.
     let mut monitor = Monitor::new(&server);
     all_calls(&store);
     let (commands, values) = monitor.counted(&server);
     assert!(commands > 50 && values > 5 * JOBS, "{commands} {values}");
-    // All of one moment, so that a list that goes on among them has the most to look through.
+    // All at the same time, which is the worst case for a list that starts among them.
     let hour = StoreTime::from_micros(8_000_000_000_000_000);
     let delayed = NewJob {
         when: When::At(hour),

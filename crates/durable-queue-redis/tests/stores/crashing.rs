@@ -1,4 +1,4 @@
-//! A server that dies in mid-run, without a chance to write anything down.
+//! A server that crashes during calls.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use durable_queue::store::{Act, Claim, Settle, Verdict};
 use durable_queue::{DurableQueue, NewJob, Store as _, Token};
 
 use crate::OpenStore as _;
-use crate::alike::{JOB, a_crash_loses_nothing_that_was_answered};
+use crate::alike::{JOB, a_crash_loses_no_answered_call};
 use crate::redis_server::Server;
 
 #[test]
-fn what_was_answered_for_stays_so_when_the_server_dies_at_once() {
+fn answered_calls_survive_when_the_server_crashes_at_once() {
     let Some(mut server) = Server::new(&[]) else {
         return;
     };
@@ -61,11 +61,11 @@ fn what_was_answered_for_stays_so_when_the_server_dies_at_once() {
 }
 
 #[test]
-fn a_server_that_dies_and_comes_back_has_lost_nothing_that_it_answered() {
+fn a_restarted_server_has_lost_no_answered_call() {
     let Some(server) = Server::new(&[]) else {
         return;
     };
     let queue: DurableQueue<Vec<u8>, _> = DurableQueue::new("queue", server.store());
     let server = Mutex::new(server);
-    a_crash_loses_nothing_that_was_answered(&queue, || server.lock().unwrap().crash());
+    a_crash_loses_no_answered_call(&queue, || server.lock().unwrap().crash());
 }

@@ -1,4 +1,4 @@
-//! A server that speaks TLS alone, with a certificate of a root that the test has made.
+//! A server that accepts only TLS, whose certificate is signed by a root created by the test.
 
 use std::fs;
 use std::sync::mpsc::channel;
@@ -11,7 +11,7 @@ use crate::alike::{JOB, count};
 use crate::redis_server::Server;
 use crate::tls::{REDIS_PASSWORD, encrypted_redis};
 
-/// By a client that trusts this root alone.
+/// Opens a store that trusts only this root.
 fn open(server: &Server, address: &str, root: &str) -> Result<RedisStore, StoreError> {
     let root = fs::read(server.folder().join(format!("{root}.pem"))).unwrap();
     let certificates = TlsCertificates {
@@ -23,7 +23,7 @@ fn open(server: &Server, address: &str, root: &str) -> Result<RedisStore, StoreE
 }
 
 #[test]
-fn a_server_whose_root_the_client_trusts_is_used_with_tls() {
+fn a_server_with_a_trusted_root_is_used_with_tls() {
     let Some((server, address)) = encrypted_redis() else {
         return;
     };
@@ -31,7 +31,7 @@ fn a_server_whose_root_the_client_trusts_is_used_with_tls() {
         let store = open(&server, &address, "root").unwrap();
         store.enqueue("queue", &[JOB]).unwrap();
         assert_eq!(count(&store), 1);
-        // The session that listens too.
+        // The listening session as well.
         let (sender, times) = channel();
         let notifier = Notifier::new(move |due| _ = sender.send(due));
         let watch = store.watch("queue", notifier).unwrap();
@@ -43,13 +43,13 @@ fn a_server_whose_root_the_client_trusts_is_used_with_tls() {
 }
 
 #[test]
-fn a_server_whose_root_is_unknown_is_refused_and_the_error_shows_no_secret() {
+fn a_server_with_an_unknown_root_is_rejected_and_the_error_shows_no_secret() {
     let Some((server, address)) = encrypted_redis() else {
         return;
     };
     testkit::watchdog(testkit::LIMIT, || {
         let other_root = open(&server, &address, "other").unwrap_err();
-        // The system's roots.
+        // Trusts the system's roots.
         let no_root = RedisStore::open(&address).unwrap_err();
         for error in [other_root, no_root] {
             assert_eq!(error.kind(), ErrorKind::Other);

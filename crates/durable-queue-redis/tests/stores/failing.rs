@@ -1,40 +1,22 @@
-//! What goes wrong is said as it is, and no secret with it.
+//! Failures are reported correctly, without secrets.
 
-use std::error::Error;
-use std::fmt::Write as _;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
 use std::time::Duration;
 
 use ::redis::cmd;
-use durable_queue::{
-    CarriedOut, DurableQueue, ErrorKind, NewJob, Notifier, Store, StoreError, When,
-};
+use durable_queue::{CarriedOut, DurableQueue, ErrorKind, NewJob, Notifier, Store};
 use durable_queue_redis::RedisStore;
 
 use super::Keys;
 use crate::alike::{
-    HOLD, JOB, a_forked_child_is_refused, a_session_that_listens_is_probed,
-    a_session_that_was_cut_with_another_one_is_replaced, count, no_job_is_lost_with_answers,
+    HOLD, JOB, a_forked_child_is_refused, a_lost_response_is_reported,
+    a_silent_listening_session_is_probed, count, lost_responses_lose_no_job,
+    sessions_cut_together_are_replaced, shown, what,
 };
-use crate::disturbed::a_party_loses_nothing;
+use crate::disturbed::a_disturbed_party_loses_nothing;
 use crate::proxy::{Proxy, SilentAfter};
 
-/// All that a log could come to hold of it.
-pub(super) fn shown(error: &StoreError) -> String {
-    let mut text = format!("{error} {error:?}");
-    let mut source = error.source();
-    while let Some(error) = source {
-        write!(text, " {error} {error:?}").unwrap();
-        source = error.source();
-    }
-    text
-}
-
-pub(super) fn what(error: &StoreError) -> (ErrorKind, CarriedOut) {
-    (error.kind(), error.carried_out())
-}
-
-/// Of `redis://user:password@host:port/0`.
+/// The parts of `redis://user:password@host:port/0`.
 fn parts(keys: &Keys) -> (&str, &str) {
     let (login, host) = keys.address.rsplit_once('@').unwrap();
     (login, host.split('/').next().unwrap())
@@ -48,7 +30,7 @@ fn through(keys: &Keys, address: SocketAddr) -> String {
     format!("{}@{address}", parts(keys).0)
 }
 
-/// A user of this test's own, with these rights; and the address for it.
+/// Creates a user with these permissions. Returns its name and address.
 fn user(keys: &Keys, name: &str, rights: &[&str]) -> (String, String) {
     let name = format!("{name}-{}", keys.prefix.replace(':', "-"));
     let mut set = cmd("ACL");
@@ -61,7 +43,7 @@ fn user(keys: &Keys, name: &str, rights: &[&str]) -> (String, String) {
 }
 
 #[test]
-fn a_wrong_password_is_an_error_that_shows_neither_it_nor_the_user() {
+fn the_error_of_a_wrong_password_shows_neither_it_nor_the_user() {
     let Some(keys) = Keys::new() else {
         return;
     };
@@ -79,7 +61,7 @@ fn a_wrong_password_is_an_error_that_shows_neither_it_nor_the_user() {
 }
 
 #[test]
-fn nothing_that_is_shown_holds_an_address() {
+fn no_debug_output_contains_an_address() {
     for address in [
         "redis://secret-user:secret-word@secret-host.invalid:1/0",
         "redis://secret-user:secret-word@secret-host.invalid:secret/0",
@@ -108,7 +90,7 @@ fn nothing_that_is_shown_holds_an_address() {
 }
 
 #[test]
-fn a_user_with_the_documented_rights_may_do_all_and_is_refused_without_them() {
+fn the_documented_permissions_suffice_and_are_necessary() {
     let Some(keys) = Keys::new() else {
         return;
     };
@@ -165,7 +147,7 @@ fn a_user_with_the_documented_rights_may_do_all_and_is_refused_without_them() {
 }
 
 #[test]
-fn keys_that_hold_something_else_are_corrupt_and_no_payload_is_shown() {
+fn keys_with_other_data_are_reported_as_corrupt_without_payloads() {
     let Some(keys) = Keys::new() else {
         return;
     };
@@ -187,7 +169,7 @@ fn keys_that_hold_something_else_are_corrupt_and_no_payload_is_shown() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_an_error_of_a_call_that_was_not_made() {
+fn a_missing_server_is_an_error_of_a_call_that_was_not_carried_out() {
     let closed = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -198,7 +180,7 @@ fn a_server_that_is_not_there_is_an_error_of_a_call_that_was_not_made() {
 }
 
 #[test]
-fn a_server_that_has_forgotten_the_scripts_is_sent_them_again() {
+fn scripts_that_the_server_has_lost_are_sent_again() {
     let Some(keys) = Keys::new() else {
         return;
     };
@@ -210,9 +192,9 @@ fn a_server_that_has_forgotten_the_scripts_is_sent_them_again() {
     }
 }
 
-/// As a server does that is shut down.
+/// As a server does at its shutdown.
 #[test]
-fn a_session_that_the_server_ends_is_replaced() {
+fn a_session_closed_by_the_server_is_replaced() {
     let Some(keys) = Keys::new() else {
         return;
     };
@@ -223,7 +205,7 @@ fn a_session_that_the_server_ends_is_replaced() {
         assert_eq!(count(&store), known + 1);
         let killed: u32 = keys.run(cmd("CLIENT").arg(&["KILL", "USER", &name]));
         assert_eq!(killed, 1);
-        // Whether it was carried out cannot be known.
+        // Whether it was carried out is unknown.
         let error = store.stats("queue").unwrap_err();
         assert_eq!(what(&error), (ErrorKind::Unavailable, CarriedOut::Perhaps));
     }
@@ -232,75 +214,60 @@ fn a_session_that_the_server_ends_is_replaced() {
 }
 
 #[test]
-fn a_call_whose_answer_was_lost_says_that_it_may_have_been_carried_out() {
+fn a_call_whose_response_was_lost_may_have_been_carried_out() {
     let Some(keys) = Keys::new() else {
         return;
     };
     let proxy = Proxy::new(server(&keys));
     let store = keys.options().open(&through(&keys, proxy.address)).unwrap();
-    let never = NewJob {
-        when: When::At(durable_queue::StoreTime::NEVER),
-        ..JOB
-    };
-    for before in 0.. {
-        store.enqueue("queue", &[never]).unwrap();
-        proxy.lose_next();
-        // A session that was idle for long is asked first, and that answer lost.
-        let Err(error) = store.enqueue("queue", &[never]) else {
-            assert!(before < 100);
-            continue;
-        };
-        assert_eq!(what(&error), (ErrorKind::Unavailable, CarriedOut::Perhaps));
-        assert_eq!(count(&keys.store), 2 * before + 2, "it was");
-        break;
-    }
+    a_lost_response_is_reported(&keys.store, &store, &proxy);
 }
 
 #[test]
-fn a_queue_whose_connections_are_cut_again_and_again_loses_no_job() {
+fn a_queue_whose_connections_are_cut_repeatedly_loses_no_job() {
     let Some(keys) = Keys::new() else {
         return;
     };
     testkit::watchdog(testkit::LIMIT, || {
         let proxy = Proxy::new(server(&keys));
         let store = keys.options().open(&through(&keys, proxy.address)).unwrap();
-        // A session takes a few answers to begin.
-        no_job_is_lost_with_answers(&keys.store, store, &proxy, 7);
+        // Starting a session takes a few responses.
+        lost_responses_lose_no_job(&keys.store, store, &proxy, 7);
     });
 }
 
 #[test]
-fn a_party_behind_a_proxy_that_cuts_delays_and_half_closes_loses_nothing() {
+fn processes_behind_a_disturbing_proxy_lose_no_job() {
     let Some(keys) = Keys::new() else {
         return;
     };
-    a_party_loses_nothing("redis", server(&keys), &keys.store, |address| {
+    a_disturbed_party_loses_nothing("redis", server(&keys), &keys.store, |address| {
         keys.options().open(&through(&keys, address)).ok()
     });
 }
 
 #[test]
-fn a_call_on_a_session_that_was_cut_with_another_one_does_not_fail_for_it() {
+fn sessions_cut_together_fail_only_one_call() {
     let Some(keys) = Keys::new() else {
         return;
     };
     let proxy = Proxy::with(server(&keys), SilentAfter::new(HOLD));
     let store = keys.options().open(&through(&keys, proxy.address)).unwrap();
-    a_session_that_was_cut_with_another_one_is_replaced(&proxy, &store);
+    sessions_cut_together_are_replaced(&proxy, &store);
 }
 
-/// Its answers would come to the child, and the child's to it.
+/// Responses would reach the wrong process.
 #[test]
-fn in_a_forked_child_a_store_says_so_and_the_parents_goes_on() {
+fn a_forked_child_is_rejected_and_the_parents_store_keeps_working() {
     let ended = testkit::in_child(
-        "failing::in_a_forked_child_a_store_says_so_and_the_parents_goes_on",
+        "failing::a_forked_child_is_rejected_and_the_parents_store_keeps_working",
         || {
             let Some(keys) = Keys::new() else {
                 return;
             };
             keys.store.enqueue("queue", &[JOB]).unwrap();
             let store = keys.another_store();
-            // The thread that listens has a session of its own.
+            // The listener has its own session.
             drop(store.watch("queue", Notifier::new(|_| ())).unwrap());
             let store = a_forked_child_is_refused(store, |_| None);
             assert_eq!(count(&store), 1);
@@ -310,12 +277,12 @@ fn in_a_forked_child_a_store_says_so_and_the_parents_goes_on() {
 }
 
 #[test]
-fn a_session_that_listens_is_probed_and_replaced_if_its_connection_leads_nowhere() {
+fn a_silent_listening_session_is_probed_and_replaced_if_it_does_not_answer() {
     let Some(keys) = Keys::new() else {
         return;
     };
     let proxy = Proxy::new(server(&keys));
-    a_session_that_listens_is_probed(&proxy, |every, answer| {
+    a_silent_listening_session_is_probed(&proxy, |every, answer| {
         let options = keys.options().probe(every, answer);
         options.open(&through(&keys, proxy.address)).unwrap()
     });

@@ -1,4 +1,4 @@
-//! Keys of which a part is gone, or cannot be read: what is left goes on, and what is lost is said.
+//! Partly deleted or unreadable keys: remaining jobs continue, and lost ones are reported.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -42,7 +42,7 @@ fn claimed(store: &RedisStore, jobs: u32) -> Vec<Lease> {
     turn.claimed.unwrap().leases
 }
 
-/// Takes and acknowledges all that is due, and says what that was.
+/// Takes and acknowledges all due jobs, and returns their ids.
 fn worked_off(store: &RedisStore) -> Vec<JobId> {
     let mut done = Vec::new();
     while store.stats("queue").unwrap().due > 0 {
@@ -60,7 +60,7 @@ fn ids(dead: &[DeadJob]) -> Vec<JobId> {
 }
 
 #[test]
-fn a_queue_of_whose_keys_one_is_gone_goes_on_and_what_is_lost_is_a_dead_letter() {
+fn after_the_loss_of_a_key_the_queue_continues_and_lost_jobs_are_dead_letters() {
     let Some(keys) = Keys::with_manual_clock() else {
         return;
     };
@@ -68,7 +68,7 @@ fn a_queue_of_whose_keys_one_is_gone_goes_on_and_what_is_lost_is_a_dead_letter()
     for gone in PARTS {
         keys.delete_all();
         keys.set_clock();
-        // One that was buried, one that is tried again, and two that are held, one of them with a key.
+        // A buried job, one that waits for a retry, and two held ones, one of them with a key.
         store.enqueue("queue", &[JOB, JOB, KEYED, URGENT]).unwrap();
         let leases = claimed(store, 4);
         let acts = [
@@ -83,7 +83,7 @@ fn a_queue_of_whose_keys_one_is_gone_goes_on_and_what_is_lost_is_a_dead_letter()
             .map(|(it, act)| settle(it, act))
             .collect();
         store.turn("queue", &acts, None).unwrap();
-        // And others beside them.
+        // And further jobs.
         let puts = store.enqueue("queue", &[JOB, KEYED, URGENT, JOB]).unwrap();
         let old: BTreeSet<JobId> = puts
             .iter()
@@ -101,7 +101,7 @@ fn a_queue_of_whose_keys_one_is_gone_goes_on_and_what_is_lost_is_a_dead_letter()
             .collect();
         assert!(new.is_disjoint(&old), "{gone}: {puts:?}");
         store.list("queue", None, 100).unwrap();
-        keys.advance(Duration::from_secs(4_000)); // The leases have ended.
+        keys.advance(Duration::from_secs(4_000)); // The leases have expired.
         let there: u32 = store.stats("queue").unwrap().due;
         let done = worked_off(store);
         let distinct: BTreeSet<JobId> = done.iter().copied().collect();
@@ -112,7 +112,7 @@ fn a_queue_of_whose_keys_one_is_gone_goes_on_and_what_is_lost_is_a_dead_letter()
             .iter()
             .filter(|it| it.error.contains("is gone"))
             .count();
-        // The payload of the letter that was there is not missed before it is driven again.
+        // The payload of the existing letter is missed only when the letter is redriven.
         let missed = if gone == "letter" { lost - 1 } else { lost };
         assert_eq!(missed + done.len(), there as usize, "{gone}");
         assert_eq!(missed, if gone == "payload" { 7 } else { 0 }, "{gone}");
@@ -126,7 +126,7 @@ fn a_queue_of_whose_keys_one_is_gone_goes_on_and_what_is_lost_is_a_dead_letter()
 }
 
 #[test]
-fn a_dead_letter_alone_keeps_its_id_when_the_state_is_gone() {
+fn a_remaining_dead_letter_keeps_its_id_when_the_state_is_lost() {
     let Some(keys) = Keys::new() else {
         return;
     };
@@ -140,7 +140,7 @@ fn a_dead_letter_alone_keeps_its_id_when_the_state_is_gone() {
 }
 
 #[test]
-fn jobs_whose_payloads_are_gone_are_not_found_by_what_held_them_and_can_be_cancelled() {
+fn jobs_without_payloads_are_not_returned_to_their_holder_and_can_be_cancelled() {
     let Some(keys) = Keys::new() else {
         return;
     };
@@ -159,11 +159,11 @@ fn jobs_whose_payloads_are_gone_are_not_found_by_what_held_them_and_can_be_cance
     assert_eq!(count(store), 1);
 }
 
-/// What is no record at all, and records of other things.
+/// Invalid records, and records of other types.
 const UNREADABLE: [&[u8]; 4] = [b"", b"\xc1hunter2", b"hunter2", b"\x93\x01\x02\x03"];
 
 #[test]
-fn jobs_whose_records_cannot_be_read_are_buried_and_the_others_go_on() {
+fn jobs_with_invalid_records_are_buried_and_others_continue() {
     let Some(keys) = Keys::with_manual_clock() else {
         return;
     };
@@ -176,7 +176,7 @@ fn jobs_whose_records_cannot_be_read_are_buried_and_the_others_go_on() {
             let id = format!("{:016}", put.id().as_u64());
             keys.run::<()>(cmd("HSET").arg(part(&keys, "job")).arg(id).arg(record));
         }
-        // Nothing is known of its key.
+        // Its key is unknown.
         let again = store.enqueue("queue", &[KEYED]).unwrap();
         assert!(matches!(again[..], [Put::New(_)]), "{again:?}");
         assert_eq!(store.list("queue", None, 10).unwrap().len(), 4);
@@ -188,7 +188,7 @@ fn jobs_whose_records_cannot_be_read_are_buried_and_the_others_go_on() {
                 .all(|dead| dead.error.contains("cannot be read"))
         );
         assert!(dead.iter().all(|dead| dead.payload == JOB.payload));
-        // So it is with letters.
+        // The same for dead letters.
         let id = format!("{:016}", dead[1].id.as_u64());
         keys.run::<()>(cmd("HSET").arg(part(&keys, "letter")).arg(id).arg(record));
         let letter = &store.dead("queue", None, 10).unwrap()[1];
@@ -200,7 +200,7 @@ fn jobs_whose_records_cannot_be_read_are_buried_and_the_others_go_on() {
 }
 
 #[test]
-fn a_record_that_cannot_be_read_holds_up_no_settle_of_others() {
+fn an_invalid_record_does_not_block_settles_of_others() {
     let Some(keys) = Keys::new() else {
         return;
     };

@@ -1,7 +1,7 @@
-//! Redis, or Valkey: the contract, and what is particular to it, against a real server.
+//! Redis or Valkey: the contract and store-specific tests, on a real server.
 //!
-//! `cargo xtask stores up` starts one, and `target/stores/env` says where it is. A test whose server is not
-//! named by its variable passes, and the binary says on the terminal what was left out.
+//! `cargo xtask stores up` starts one, and `target/stores/env` contains its address. Without the variable a
+//! test passes, and the binary reports on the terminal what was skipped.
 #![cfg(not(anthill_loom))]
 #![expect(
     clippy::unwrap_used,
@@ -31,10 +31,10 @@ use sync_shim::ManualClock;
 use testkit::Rng;
 
 use durable_queue_tests::address::{REDIS, address};
-use durable_queue_tests::anywhere::is_at_home_everywhere;
+use durable_queue_tests::anywhere::works_on_any_thread;
 use durable_queue_tests::{alike, disturbed, programs, proxy, redis_server, tls};
 
-/// Keys of one test's own, removed at its end.
+/// A separate prefix per test, whose keys are removed at its end.
 struct Keys {
     store: RedisStore,
     admin: Mutex<Connection>,
@@ -47,7 +47,7 @@ impl Keys {
     fn make(has_manual_clock: bool) -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let address = address(REDIS)?;
-        // Relaxed: a number of its own is all that is wanted.
+        // Relaxed: only a unique number is needed.
         let number = NEXT.fetch_add(1, Relaxed);
         let prefix = format!("test:{}:{number}", std::process::id());
         let admin = connect(&address);
@@ -63,12 +63,12 @@ impl Keys {
         Some(keys)
     }
 
-    /// With the server's own clock.
+    /// Uses the server's clock.
     fn new() -> Option<Self> {
         Self::make(false)
     }
 
-    /// With one that the test moves.
+    /// Uses a clock that the test moves.
     fn with_manual_clock() -> Option<Self> {
         Self::make(true)
     }
@@ -80,12 +80,12 @@ impl Keys {
         }
     }
 
-    /// A key with the prefix.
+    /// Returns a key with the prefix.
     fn key(&self, rest: &str) -> String {
         format!("{}:{rest}", self.prefix)
     }
 
-    /// A command of the test's own session.
+    /// Runs a command in the test's own session.
     fn run<T: FromRedisValue>(&self, command: &Cmd) -> T {
         command.query(&mut *self.admin.lock().unwrap()).unwrap()
     }
@@ -108,7 +108,7 @@ impl Keys {
         options(&self.prefix, self.has_manual_clock)
     }
 
-    /// Opens further ones, wherever it is called.
+    /// Returns a function that opens further stores, on any thread.
     fn opener(&self) -> impl Fn() -> RedisStore + Clone + Send + 'static {
         let (options, address) = (self.options(), self.address.clone());
         move || options.clone().open(&address).unwrap()
@@ -165,11 +165,11 @@ mod conformance {
 }
 
 #[test]
-fn a_servers_clock_that_is_set_moves_jobs_and_leases() {
+fn setting_the_servers_clock_moves_jobs_and_leases() {
     let Some(keys) = Keys::with_manual_clock() else {
         return;
     };
-    alike::a_clock_that_is_set_moves_jobs_and_leases(&keys.store, |by| {
+    alike::setting_the_clock_moves_jobs_and_leases(&keys.store, |by| {
         keys.run::<i64>(cmd("INCRBY").arg(keys.key("clock")).arg(by));
     });
 }
@@ -177,7 +177,7 @@ fn a_servers_clock_that_is_set_moves_jobs_and_leases() {
 const PROGRAMS: usize = 40;
 
 #[test]
-fn random_programs_have_the_same_answers_from_redis_and_from_the_simulation() {
+fn random_programs_get_the_same_results_from_redis_and_the_simulation() {
     let Some(keys) = Keys::with_manual_clock() else {
         return;
     };
@@ -195,13 +195,13 @@ fn random_programs_have_the_same_answers_from_redis_and_from_the_simulation() {
 }
 
 #[test]
-fn a_store_on_redis_is_at_home_on_any_thread() {
+fn a_redis_store_works_on_any_thread() {
     if let Some(keys) = Keys::new() {
-        is_at_home_everywhere(keys.opener());
+        works_on_any_thread(keys.opener());
     }
 }
 
-/// On a server of the test's own.
+/// On a server of its own.
 trait OpenStore {
     fn store(&self) -> RedisStore;
 }

@@ -1,4 +1,4 @@
-//! Keys of other versions, and names.
+//! Keys of other versions, and prefixes.
 
 use std::thread;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::{Keys, options};
 use crate::alike::{JOB, claim_of, count};
 
 #[test]
-fn keys_of_a_newer_version_are_an_error_that_says_so_and_stay_as_they_are() {
+fn keys_of_a_newer_version_are_rejected_and_unchanged() {
     let Some(keys) = Keys::new() else {
         return;
     };
@@ -35,9 +35,9 @@ fn keys_of_a_newer_version_are_an_error_that_says_so_and_stay_as_they_are() {
     }
 }
 
-/// As while a program is replaced, and processes of the version before are started again.
+/// As in a rolling upgrade, when processes of the previous version are restarted.
 #[test]
-fn keys_of_a_newer_version_that_says_so_are_used_as_they_are() {
+fn compatible_keys_of_a_newer_version_are_used_unchanged() {
     let Some(keys) = Keys::new() else {
         return;
     };
@@ -56,9 +56,9 @@ fn keys_of_a_newer_version_that_says_so_are_used_as_they_are() {
     assert!(matches!(error.kind(), ErrorKind::Newer { found, .. } if found == current + 2));
 }
 
-/// What version 1 wrote, whose records do not say what is urgent.
+/// Records of version 1 have no urgency.
 #[test]
-fn keys_of_version_1_become_this_one_and_keep_their_jobs() {
+fn keys_of_version_1_are_migrated_and_keep_their_jobs() {
     let Some(keys) = Keys::new() else {
         return;
     };
@@ -108,9 +108,9 @@ fn keys_of_version_1_become_this_one_and_keep_their_jobs() {
     assert_eq!(turn.claimed.unwrap().leases.len(), 2);
 }
 
-/// Such a process is at work until its session ends: it moves and ends jobs, and leaves them among the urgent.
+/// Until its session ends, such a process moves and ends jobs, but leaves them in the set of urgent jobs.
 #[test]
-fn what_a_process_of_version_1_leaves_behind_is_not_claimed_for_it() {
+fn stale_entries_of_a_version_1_process_are_not_claimed() {
     let Some(keys) = Keys::new() else {
         return;
     };
@@ -146,9 +146,9 @@ fn what_a_process_of_version_1_leaves_behind_is_not_claimed_for_it() {
     assert_eq!(count(store), 3);
 }
 
-/// Its session may be older than that.
+/// Its session may have started before.
 #[test]
-fn a_store_that_was_open_sees_a_newer_version_with_its_next_session() {
+fn an_open_store_detects_a_newer_version_with_its_next_session() {
     let Some(keys) = Keys::new() else {
         return;
     };
@@ -171,7 +171,7 @@ fn a_store_that_was_open_sees_a_newer_version_with_its_next_session() {
 }
 
 #[test]
-fn processes_that_open_a_server_for_the_first_time_at_once_agree() {
+fn concurrent_first_opens_agree_on_the_version() {
     let Some(keys) = Keys::new() else {
         return;
     };
@@ -188,7 +188,7 @@ fn processes_that_open_a_server_for_the_first_time_at_once_agree() {
 }
 
 #[test]
-fn stores_of_several_prefixes_know_nothing_of_each_other() {
+fn stores_with_different_prefixes_are_independent() {
     let Some(keys) = Keys::new() else {
         return;
     };
@@ -200,10 +200,10 @@ fn stores_of_several_prefixes_know_nothing_of_each_other() {
 }
 
 #[test]
-fn a_prefix_is_plain() {
+fn only_plain_prefixes_are_accepted() {
     let long = "a".repeat(41);
     for prefix in ["", "a b", "{a}", "a}", "'", "\0", "\u{1F41C}", &long] {
-        // Refused before anything is connected to.
+        // Rejected before a connection is made.
         let error = options(prefix, false)
             .open("redis://nowhere.invalid")
             .unwrap_err();
@@ -217,7 +217,7 @@ fn a_prefix_is_plain() {
 }
 
 #[test]
-fn the_readme_names_the_numbers_of_the_store() {
+fn the_readme_contains_the_numbers_of_the_store() {
     let readme = include_str!("../../README.md");
     assert!(readme.contains("one round trip every 30 seconds, and a claim each minute"));
     assert_eq!(PROBE_EVERY, Duration::from_secs(30));

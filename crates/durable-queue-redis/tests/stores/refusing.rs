@@ -1,4 +1,5 @@
-//! A server that refuses: what it says is said as it is, nothing was done, and it goes on afterwards.
+//! A server that rejects calls: errors are reported as they are, nothing is changed, and the store works
+//! afterwards.
 
 use std::fs;
 use std::thread;
@@ -10,9 +11,8 @@ use durable_queue::{CarriedOut, ErrorKind, NewJob, Store, StoreError, Token};
 use durable_queue_redis::PAYLOAD_LIMIT;
 use durable_queue_redis::RedisStore;
 
-use super::failing::{shown, what};
 use crate::OpenStore as _;
-use crate::alike::{JOB, count};
+use crate::alike::{JOB, count, shown, what};
 use crate::redis_server::Server;
 
 const CLAIM: fn() -> Claim = || Claim {
@@ -26,7 +26,7 @@ const CLAIM: fn() -> Claim = || Claim {
 };
 
 #[test]
-fn a_server_without_memory_takes_no_jobs_and_what_it_has_goes_on() {
+fn a_server_without_memory_rejects_pushes_and_existing_jobs_continue() {
     let Some(server) = Server::new(&[]) else {
         return;
     };
@@ -42,7 +42,7 @@ fn a_server_without_memory_takes_no_jobs_and_what_it_has_goes_on() {
     assert_eq!(what(&error), (ErrorKind::Full, CarriedOut::No));
     assert!(error.is_transient() && shown(&error).contains("OOM"));
     assert_eq!(count(&store), 4);
-    // All else goes on, or it would stay full.
+    // All other calls work; otherwise the server would stay full.
     let turn = store.turn("queue", &[], Some(CLAIM())).unwrap();
     let leases = turn.claimed.unwrap().leases;
     assert_eq!(leases.len(), 2);
@@ -73,7 +73,7 @@ fn a_server_without_memory_takes_no_jobs_and_what_it_has_goes_on() {
 }
 
 #[test]
-fn a_server_that_may_delete_jobs_is_refused() {
+fn a_server_that_may_delete_jobs_is_rejected() {
     let Some(server) = Server::new(&[]) else {
         return;
     };
@@ -83,7 +83,7 @@ fn a_server_that_may_delete_jobs_is_refused() {
         assert_eq!(what(&error), (ErrorKind::Evicting, CarriedOut::No));
         assert!(!error.is_transient() && shown(&error).contains("noeviction"));
     }
-    // No key of ours expires.
+    // The store's keys do not expire.
     for policy in ["volatile-lru", "volatile-ttl", "noeviction"] {
         server.set("maxmemory-policy", policy);
         server.store();
@@ -92,7 +92,7 @@ fn a_server_that_may_delete_jobs_is_refused() {
 
 /// The policy can be changed at any time.
 #[test]
-fn pushes_are_refused_while_the_server_may_delete_jobs_and_what_it_has_goes_on() {
+fn pushes_are_rejected_while_the_server_may_delete_jobs_and_existing_jobs_continue() {
     let Some(server) = Server::new(&[]) else {
         return;
     };
@@ -119,11 +119,11 @@ fn pushes_are_refused_while_the_server_may_delete_jobs_and_what_it_has_goes_on()
     let acks: Vec<_> = leases.iter().map(ack).collect();
     let turn = store.turn("queue", &acks, None).unwrap();
     assert_eq!(turn.verdicts, [Verdict::Done; 2]);
-    // Asked each time until it is right, and then no more.
+    // Checked by each push until it is right, and then no more.
     server.set("maxmemory-policy", "noeviction");
     store.enqueue("queue", &[JOB]).unwrap();
     assert_eq!(count(&store), 1);
-    // A new session asks in any case: the server may be another one.
+    // A new session checks in any case, because the server may have been replaced.
     server.run::<()>(cmd("CLIENT").arg(&["KILL", "TYPE", "normal"]));
     assert!(store.stats("queue").is_err());
     server.set("maxmemory-policy", "allkeys-lru");
@@ -132,7 +132,7 @@ fn pushes_are_refused_while_the_server_may_delete_jobs_and_what_it_has_goes_on()
 }
 
 #[test]
-fn a_replica_may_only_be_read_and_says_so() {
+fn a_replica_is_reported_as_read_only() {
     let Some(server) = Server::new(&[]) else {
         return;
     };
@@ -160,14 +160,14 @@ fn a_replica_may_only_be_read_and_says_so() {
 }
 
 #[test]
-fn a_server_that_cannot_write_to_its_disk_is_an_error_of_a_call_that_was_not_made() {
+fn a_server_that_cannot_write_to_its_disk_carries_out_no_call() {
     let Some(server) = Server::new(&["--appendonly", "no"]) else {
         return;
     };
     let store = server.store();
     store.enqueue("queue", &[JOB]).unwrap();
     server.set("save", "3600 1");
-    // Its socket goes with it; the session is there.
+    // The server's socket is in the folder, so the session starts before.
     let mut session = server.session();
     fs::remove_dir_all(server.folder()).unwrap();
     cmd("BGSAVE").exec(&mut session).unwrap();
@@ -191,7 +191,7 @@ fn a_server_that_cannot_write_to_its_disk_is_an_error_of_a_call_that_was_not_mad
 }
 
 #[test]
-fn a_server_that_is_loading_is_an_error_of_a_call_that_was_not_made() {
+fn a_server_that_is_loading_carries_out_no_call() {
     let Some(mut server) = Server::new(&["--appendonly", "no"]) else {
         return;
     };
@@ -202,7 +202,7 @@ fn a_server_that_is_loading_is_an_error_of_a_call_that_was_not_made() {
     }
     server.run::<()>(&cmd("SAVE"));
     server.kill();
-    // So slowly that it is seen; and it looks for calls meanwhile.
+    // Slow enough for the test to observe it. The server accepts calls meanwhile.
     server.start(&[
         "--key-load-delay",
         "2000",
@@ -215,12 +215,12 @@ fn a_server_that_is_loading_is_an_error_of_a_call_that_was_not_made() {
     assert!(error.is_transient() && shown(&error).contains("LOADING"));
     server.run::<()>(cmd("CONFIG").arg(&["SET", "key-load-delay", "0"]));
     server.wait(|info| info.contains("\nloading:0"));
-    // The session that it had may be gone without a sign.
+    // The existing session may have been lost silently.
     assert_eq!(server.store().stats("7").unwrap().jobs, 1);
 }
 
 #[test]
-fn a_server_that_carries_out_another_script_for_long_is_busy() {
+fn a_server_that_runs_a_long_script_is_busy() {
     let Some(server) = Server::new(&["--busy-reply-threshold", "1"]) else {
         return;
     };
@@ -247,11 +247,11 @@ fn a_server_that_carries_out_another_script_for_long_is_busy() {
 }
 
 #[test]
-fn a_server_that_does_not_answer_is_given_up_and_may_have_done_it() {
+fn a_silent_server_is_given_up_and_may_have_carried_out_the_call() {
     let Some(server) = Server::new(&[]) else {
         return;
     };
-    // Only a server that is stopped takes so long.
+    // Only a stopped server takes this long.
     let options = RedisStore::options().response_timeout(Duration::from_secs(3));
     let store = options.open(&server.address()).unwrap();
     store.enqueue("queue", &[JOB]).unwrap();
@@ -265,9 +265,9 @@ fn a_server_that_does_not_answer_is_given_up_and_may_have_done_it() {
     assert_eq!(count(&server.store()), 2, "it has");
 }
 
-/// Or the leases would end that it is to renew.
+/// Otherwise the leases that it renews would expire.
 #[test]
-fn a_turn_is_given_up_within_a_part_of_its_lease_however_long_other_calls_may_wait() {
+fn a_turn_is_given_up_within_a_fraction_of_its_lease_however_long_other_calls_may_wait() {
     let Some(server) = Server::new(&[]) else {
         return;
     };
@@ -284,7 +284,7 @@ fn a_turn_is_given_up_within_a_part_of_its_lease_however_long_other_calls_may_wa
     let give_up = |call: &dyn Fn() -> StoreError| testkit::watchdog(testkit::LIMIT, call);
     let error = give_up(&|| store.turn("queue", &[], None).unwrap_err());
     assert_eq!(what(&error), (ErrorKind::Unavailable, CarriedOut::Perhaps));
-    // A new session is begun for this one.
+    // This call starts a new session.
     let error = give_up(&|| {
         let held = store.held_by("queue", claim.token, claim.lease);
         held.unwrap_err()
@@ -296,7 +296,7 @@ fn a_turn_is_given_up_within_a_part_of_its_lease_however_long_other_calls_may_wa
 }
 
 #[test]
-fn an_error_of_a_job_that_is_too_long_for_the_server_is_not_sent() {
+fn an_error_text_too_long_for_the_server_is_not_sent() {
     let Some(server) = Server::new(&[]) else {
         return;
     };
@@ -316,9 +316,9 @@ fn an_error_of_a_job_that_is_too_long_for_the_server_is_not_sent() {
     assert_eq!(turn.verdicts, [Verdict::Done]);
 }
 
-/// A server says what it was sent, if it does not know the command.
+/// A server quotes an unknown command in its error.
 #[test]
-fn what_a_server_repeats_of_a_call_is_not_shown() {
+fn errors_do_not_show_what_the_server_quotes_of_a_call() {
     let Some(server) = Server::new(&["--rename-command", "EVALSHA", ""]) else {
         return;
     };

@@ -1,4 +1,4 @@
-//! `SQLite` on a disk: one that is full, and one that loses its power.
+//! `SQLite` on a full disk, and which commits survive a power failure.
 
 use std::thread;
 
@@ -12,7 +12,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::support::{Folder, LONG, job};
 use crate::{File, JOB, count, file, options};
 
-/// A connection for which the file may not grow.
+/// Opens a connection that must not enlarge the file.
 fn full(folder: &Folder) -> Connection {
     let connection = Connection::open(folder.file("jobs")).unwrap();
     let pages: u32 = connection
@@ -49,9 +49,9 @@ fn settle(lease: &Lease, act: Act<'static>) -> Settle<'static> {
     }
 }
 
-/// A page of the file is all that a batch of this size may add.
+/// A batch of this size adds at most a page to the file.
 #[test]
-fn a_full_disk_is_an_error_that_says_so_and_nothing_is_lost() {
+fn a_full_disk_is_reported_and_loses_nothing() {
     let File {
         store,
         clock,
@@ -76,7 +76,7 @@ fn a_full_disk_is_an_error_that_says_so_and_nothing_is_lost() {
     assert_eq!(count(&store), 2);
 }
 
-/// Of what changes a job: as if it needed a page more each time. What deletes, frees space, and takes some first.
+/// Makes changes of jobs need an additional page. Deleting frees space, but needs some first.
 const NEEDS_SPACE: &str = "CREATE TABLE ballast (bytes BLOB);
     CREATE TRIGGER updates AFTER UPDATE ON durable_job
     BEGIN INSERT INTO ballast VALUES (zeroblob(1000000)); END;
@@ -85,7 +85,7 @@ const NEEDS_SPACE: &str = "CREATE TABLE ballast (bytes BLOB);
 const NEEDS_NONE: &str = "DROP TRIGGER updates; DROP TRIGGER deletes";
 
 #[test]
-fn a_disk_that_is_full_in_a_turn_undoes_all_of_it_and_what_was_held_is_held() {
+fn a_disk_that_becomes_full_during_a_turn_undoes_all_of_it() {
     let File {
         store,
         clock,
@@ -135,9 +135,9 @@ fn a_disk_that_is_full_in_a_turn_undoes_all_of_it_and_what_was_held_is_held() {
     assert_eq!(count(&store), 1);
 }
 
-/// Nobody has to do anything about it here.
+/// Without intervention in the program.
 #[testkit::test]
-fn an_acknowledgement_waits_for_space_and_is_done_then() {
+fn an_acknowledgement_waits_until_the_disk_has_space() {
     let File { store, folder, .. } = file();
     let other = Connection::open(folder.file("jobs")).unwrap();
     drop(store);
@@ -163,12 +163,12 @@ fn an_acknowledgement_waits_for_space_and_is_done_then() {
     assert_eq!(count(&store), 0);
 }
 
-/// The level of `PRAGMA synchronous` in the very transactions that change something, by the connection that
-/// carries them out. In write-ahead mode a commit is synced at this level and above, and below it is not.
+/// The value of `PRAGMA synchronous` in the transactions that change jobs. In write-ahead mode a commit is
+/// synced at this level and above.
 const FULL: i64 = 2;
 const NORMAL: i64 = 1;
 
-/// Sees which level each transaction has.
+/// Records the level of each transaction.
 struct Levels(Connection);
 
 impl Levels {
@@ -198,7 +198,7 @@ impl Levels {
         Self(other)
     }
 
-    /// Of the transactions since the last look.
+    /// Returns the levels of the transactions since the last call.
     #[track_caller]
     fn are(&self, level: i64, call: &str) {
         let mut statement = self.0.prepare("SELECT DISTINCT level FROM seen").unwrap();
@@ -210,7 +210,7 @@ impl Levels {
 }
 
 #[test]
-fn what_is_answered_for_is_synced_and_claims_starts_and_extensions_are_not() {
+fn answered_calls_are_synced_except_claims_starts_and_extensions() {
     let File {
         store,
         clock,
@@ -218,7 +218,7 @@ fn what_is_answered_for_is_synced_and_claims_starts_and_extensions_are_not() {
     } = file();
     let levels = Levels::of(&folder);
     drop(store);
-    // Whatever an application has set.
+    // Independent of the settings of the application's own connection.
     let own = Connection::open(folder.file("jobs")).unwrap();
     own.execute_batch("PRAGMA synchronous = OFF").unwrap();
     for store in [
@@ -285,7 +285,8 @@ fn what_is_answered_for_is_synced_and_claims_starts_and_extensions_are_not() {
         }
         levels.are(FULL, "cancels");
     }
-    // In the caller's own transaction it is the caller's commit, at the level that SQLite begins with.
+    // In the caller's own transaction, the commit has the level of the caller's connection, here SQLite's
+    // default.
     let mut own = Connection::open(folder.file("jobs")).unwrap();
     let store = options(&clock).open(folder.file("jobs")).unwrap();
     let transaction = own.transaction_with_behavior(TransactionBehavior::Immediate);
@@ -295,14 +296,14 @@ fn what_is_answered_for_is_synced_and_claims_starts_and_extensions_are_not() {
     levels.are(FULL, "a push in the caller's own transaction");
 }
 
-/// The calls of a queue, which the pump makes.
+/// The calls that a queue's pump makes.
 #[testkit::test]
 fn a_push_and_an_acknowledgement_through_a_queue_are_synced() {
     let File { store, folder, .. } = file();
     let levels = Levels::of(&folder);
     drop(store);
     let store = SqliteStore::open(folder.file("jobs")).unwrap();
-    // A renewal would be seen as well, and is not synced.
+    // A renewal would be recorded, too, and is not synced.
     let queue = DurableQueue::<String, _>::builder("queue", store).heartbeat(false);
     let queue = queue.build().unwrap();
     queue.push(job("job"), When::NOW).unwrap();

@@ -1,4 +1,4 @@
-//! `SQLite`: the contract, and what is particular to a file.
+//! `SQLite`: the contract and tests of files.
 #![cfg(not(anthill_loom))]
 #![expect(
     clippy::unwrap_used,
@@ -25,7 +25,7 @@ use durable_queue_sqlite::SqliteStore;
 use rusqlite::{Connection, TransactionBehavior};
 use sync_shim::ManualClock;
 
-use durable_queue_tests::anywhere::is_at_home_everywhere;
+use durable_queue_tests::anywhere::works_on_any_thread;
 use durable_queue_tests::programs;
 use durable_queue_tests::support::{self, Folder};
 
@@ -82,7 +82,7 @@ fn count(store: &SqliteStore) -> u32 {
 }
 
 #[test]
-fn what_was_pushed_is_there_when_the_file_is_opened_again() {
+fn pushed_jobs_exist_after_the_file_is_reopened() {
     let File {
         store,
         clock,
@@ -95,7 +95,7 @@ fn what_was_pushed_is_there_when_the_file_is_opened_again() {
 }
 
 #[test]
-fn jobs_of_the_callers_own_transaction_come_with_its_commit_and_not_without() {
+fn jobs_of_the_callers_transaction_exist_only_if_it_commits() {
     let file = file();
     let mut own = Connection::open(file.folder.file("jobs")).unwrap();
     own.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
@@ -122,9 +122,9 @@ fn jobs_of_the_callers_own_transaction_come_with_its_commit_and_not_without() {
     }
 }
 
-/// `SQLITE_MAX_LENGTH`. Pages of zeros that nobody reads are in no memory.
+/// `SQLITE_MAX_LENGTH`. Pages of zeros that are never read use no memory.
 #[test]
-fn what_is_larger_than_a_row_may_be_is_refused_and_nothing_of_its_batch_is_entered() {
+fn a_job_larger_than_a_row_is_rejected_with_its_batch() {
     let file = file();
     let zeros = vec![0; 1_000_000_001];
     let large = NewJob {
@@ -154,17 +154,18 @@ fn what_is_larger_than_a_row_may_be_is_refused_and_nothing_of_its_batch_is_enter
     }
 }
 
-/// With a limit that a test can reach: an application may set one.
+/// With a lower limit of the connection, as an application may set.
 #[test]
-fn what_is_as_large_as_can_be_comes_back_and_with_a_key_more_it_is_refused() {
+fn a_job_of_the_maximum_size_is_returned_and_rejected_with_a_key_in_addition() {
     const LIMIT: usize = 100_000;
-    /// The other columns.
+    /// Size of the other columns.
     const REST: usize = 100;
     let folder = Folder::new();
     let connection = Connection::open(folder.file("jobs")).unwrap();
     let limit = i32::try_from(LIMIT).unwrap();
     let limited = rusqlite::limits::Limit::SQLITE_LIMIT_LENGTH;
-    // A number in old versions of rusqlite, a `Result` in new ones. Without the limit no push is refused below.
+    // Returns a number in old versions of rusqlite, a `Result` in new ones. If the call failed, no push would
+    // be rejected below.
     let _ = connection.set_limit(limited, limit);
     let store = SqliteStore::options().adopt(connection).unwrap();
     let payload = vec![7; LIMIT - REST];
@@ -183,7 +184,7 @@ fn what_is_as_large_as_can_be_comes_back_and_with_a_key_more_it_is_refused() {
 }
 
 #[test]
-fn a_file_that_may_only_be_read_is_an_error_that_says_so() {
+fn a_read_only_file_is_reported_as_read_only() {
     let File {
         store,
         clock,
@@ -202,10 +203,10 @@ fn a_file_that_may_only_be_read_is_an_error_that_says_so() {
     assert!(!error.is_transient());
 }
 
-/// `SQLite` would go on in a file that has no name any more, and what is in it would be gone with the process.
+/// `SQLite` would continue in a file without a name, whose contents would be lost with the process.
 #[cfg(unix)]
 #[test]
-fn a_file_that_is_deleted_moved_or_replaced_under_an_open_store_is_an_error_of_each_call() {
+fn each_call_fails_after_the_file_was_deleted_moved_or_replaced() {
     for is_replaced in [false, true] {
         let File {
             store,
@@ -216,7 +217,7 @@ fn a_file_that_is_deleted_moved_or_replaced_under_an_open_store_is_an_error_of_e
         store.enqueue("queue", &[JOB]).unwrap();
         fs::rename(&path, &away).unwrap();
         if is_replaced {
-            // By a file that another process makes, with the log beside it.
+            // By another process's file, with its log.
             for log in ["jobs-wal", "jobs-shm"] {
                 fs::remove_file(folder.file(log)).unwrap();
             }
@@ -252,7 +253,7 @@ fn a_file_that_is_deleted_moved_or_replaced_under_an_open_store_is_an_error_of_e
 }
 
 #[test]
-fn a_file_that_another_party_locks_is_busy_and_then_free() {
+fn a_file_locked_by_another_connection_is_busy_until_it_is_unlocked() {
     let file = file();
     let store = options(&file.clock)
         .busy_timeout(Duration::ZERO)
@@ -273,7 +274,7 @@ fn a_file_that_another_party_locks_is_busy_and_then_free() {
 }
 
 #[test]
-fn what_is_no_database_is_an_error_and_left_as_it_is() {
+fn a_file_that_is_no_database_is_rejected_and_unchanged() {
     let folder = Folder::new();
     let path = folder.file("notes");
     let text = "not a database, but long enough to look like one\n".repeat(100);
@@ -288,7 +289,7 @@ fn what_is_no_database_is_an_error_and_left_as_it_is() {
 }
 
 #[test]
-fn a_file_of_a_newer_version_is_an_error_that_says_so() {
+fn a_file_of_a_newer_version_is_rejected() {
     let File {
         store,
         clock,
@@ -334,12 +335,12 @@ fn errors_and_jobs_show_no_payload_and_no_key() {
 }
 
 #[test]
-fn a_store_in_a_file_is_at_home_on_any_thread() {
-    is_at_home_everywhere(|| SqliteStore::open(":memory:").unwrap());
+fn a_sqlite_store_works_on_any_thread() {
+    works_on_any_thread(|| SqliteStore::open(":memory:").unwrap());
 }
 
 #[test]
-fn the_readme_says_how_often_a_watch_looks() {
+fn the_readme_contains_the_polling_interval() {
     let readme = include_str!("../../README.md");
     assert!(readme.contains("polls a number in shared memory every 25 ms"));
     assert_eq!(durable_queue_sqlite::WATCH_EVERY, Duration::from_millis(25));

@@ -1,4 +1,4 @@
-//! Forks: what the parent had answers so in the child, and goes on in the parent.
+//! Forks: the child cannot use its parent's queues and stores, which keep working in the parent.
 
 use std::pin::Pin;
 use std::task::{Context, Waker};
@@ -19,7 +19,7 @@ fn is_forked(error: &durable_queue::StoreError) -> bool {
     error.kind() == ErrorKind::Forked
 }
 
-/// All that may be called, of what the parent has.
+/// Makes all calls on the parent's objects.
 fn use_it(queue: &Queue, taken: [durable_queue::Claimed<String>; 4]) {
     let is_refused = |error: TakeError| matches!(error, TakeError::Forked);
     assert!(is_refused(queue.take().unwrap_err()));
@@ -53,9 +53,9 @@ fn use_it(queue: &Queue, taken: [durable_queue::Claimed<String>; 4]) {
 }
 
 #[testkit::test]
-fn in_a_forked_child_a_queue_says_so_and_the_parents_goes_on() {
+fn a_forked_child_is_rejected_and_the_parents_queue_keeps_working() {
     let ended = testkit::in_child(
-        "process::in_a_forked_child_a_queue_says_so_and_the_parents_goes_on",
+        "process::a_forked_child_is_rejected_and_the_parents_queue_keeps_working",
         || {
             let folder = Folder::new();
             let parents = queue(&folder, "jobs");
@@ -66,7 +66,7 @@ fn in_a_forked_child_a_queue_says_so_and_the_parents_goes_on() {
             let mut context = Context::from_waker(Waker::noop());
             assert!(Pin::new(&mut waiting).poll(&mut context).is_pending());
 
-            // Each has a copy: what the child drops is its own.
+            // Each process has a copy, and the child drops its own.
             let mut all = Some((parents, taken, waiting));
             let told = testkit::in_fork(|| {
                 let (parents, taken, mut waiting) = all.take().unwrap();
@@ -78,7 +78,7 @@ fn in_a_forked_child_a_queue_says_so_and_the_parents_goes_on() {
                 ));
                 use_it(&parents, taken);
                 drop(waiting);
-                // One of the child's own works.
+                // A queue that the child opens works.
                 let own = queue(&folder, "others");
                 own.push(job("own"), When::NOW).unwrap();
                 own.take().unwrap().ack().unwrap();
@@ -90,7 +90,7 @@ fn in_a_forked_child_a_queue_says_so_and_the_parents_goes_on() {
             for taken in taken {
                 taken.ack().unwrap();
             }
-            // It still hears of what others commit.
+            // It still learns about commits of other processes.
             queue(&folder, "jobs")
                 .push(job("e"), Duration::ZERO)
                 .unwrap();

@@ -1,4 +1,4 @@
-//! Several processes on one store: each has a store and a queue of its own.
+//! Several processes that share a store, simulated by separate stores and queues.
 
 use std::sync::Barrier;
 use std::sync::mpsc::channel;
@@ -9,7 +9,7 @@ use durable_queue_sqlite::SqliteStore;
 use durable_queue_sqlite::{SqliteOptions, WATCH_EVERY};
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::support::{Folder, Time, beside, job};
+use crate::support::{Folder, Time, job, on_thread};
 
 fn open(time: &Time, folder: &Folder) -> SqliteStore {
     options(time).open(folder.file("jobs")).unwrap()
@@ -59,12 +59,12 @@ fn each_job_is_taken_by_one_of_two_processes() {
     }
 }
 
-/// Nothing moves the clock by which a look would come.
+/// The clock that a poll would wait for does not move.
 #[cfg(target_os = "linux")]
 #[testkit::test]
-fn a_push_of_another_process_is_heard_of_from_the_system() {
+fn a_push_of_another_process_is_announced_by_the_system() {
     let (time, folder) = (Time::new(), Folder::new());
-    // Two queues that share a connection, and so the thread that listens.
+    // Two queues share a connection, and so the listener.
     let store = open(&time, &folder);
     let queues = ["queue", "other"].map(|name| {
         let builder = DurableQueue::<String, _>::builder(name, store.clone());
@@ -91,12 +91,12 @@ fn a_push_of_another_process_is_heard_of_from_the_system() {
 }
 
 #[testkit::test]
-fn a_push_of_another_process_is_found_by_the_next_look() {
+fn a_push_of_another_process_is_found_by_the_next_poll() {
     let (time, folder) = (Time::new(), Folder::new());
     let store = options(&time).watch_every(Some(WATCH_EVERY));
     let queue = time.queue(store.open(folder.file("jobs")).unwrap());
     let producer = time.queue(open(&time, &folder));
-    let taker = beside(&queue, |queue| queue.take().unwrap().clone());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap().clone());
     time.clock.wait_for_sleepers(1);
     producer.push(job("from afar"), When::NOW).unwrap();
     time.clock.advance(WATCH_EVERY);
@@ -104,10 +104,10 @@ fn a_push_of_another_process_is_found_by_the_next_look() {
 }
 
 #[testkit::test]
-fn a_job_of_the_callers_own_transaction_is_handed_out_after_its_commit() {
+fn a_job_of_the_callers_transaction_is_handed_out_after_its_commit() {
     let (time, folder) = (Time::new(), Folder::new());
     let queue = time.queue(open(&time, &folder));
-    let taker = beside(&queue, |queue| queue.take().unwrap().clone());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap().clone());
     time.clock.wait_for_sleepers(1);
     let mut own = Connection::open(folder.file("jobs")).unwrap();
     let mut transaction = own
@@ -122,7 +122,7 @@ fn a_job_of_the_callers_own_transaction_is_handed_out_after_its_commit() {
 }
 
 #[test]
-fn a_key_that_is_pending_is_merged_in_the_callers_own_transaction_too() {
+fn a_pending_key_is_merged_in_the_callers_transaction_too() {
     let (time, folder) = (Time::new(), Folder::new());
     let queue = time.queue(open(&time, &folder));
     let first = queue
@@ -153,9 +153,9 @@ fn a_key_that_is_pending_is_merged_in_the_callers_own_transaction_too() {
     assert_eq!(payload, "second");
 }
 
-/// `SQLite` waits for no lock that the change to a write-ahead log takes.
+/// `SQLite` does not wait for the lock that enabling write-ahead mode takes.
 #[testkit::test]
-fn a_new_file_may_be_opened_by_many_at_a_time() {
+fn a_new_file_can_be_opened_concurrently() {
     const PARTIES: usize = 8;
     for _ in 0..20 {
         let folder = Folder::new();

@@ -1,4 +1,4 @@
-//! Random programs on `SQLite` and on the simulated store: every answer is the same.
+//! Random programs on `SQLite` and on the simulated store: all results are equal.
 
 use durable_queue::testing::{ManualStoreClock, SimStore};
 use durable_queue_sqlite::SqliteStore;
@@ -10,7 +10,7 @@ use crate::programs;
 const PROGRAMS: usize = 150;
 
 #[test]
-fn random_programs_have_the_same_answers_from_sqlite_and_from_the_simulation() {
+fn random_programs_get_the_same_results_from_sqlite_and_the_simulation() {
     let mut rng = Rng::from_env();
     for _ in 0..PROGRAMS {
         let clock = ManualStoreClock::new(&ManualClock::new());

@@ -1,6 +1,6 @@
-//! What all parties saw, and what must hold of it: the oracle.
+//! The oracle: records the observations of all parties, and checks them.
 //!
-//! Each thing is noted as soon as it is known. What contradicts the promises is a fault, and the run ends.
+//! Each event is recorded as soon as it is known. A violation is a fault, and ends the run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,23 +17,23 @@ pub(crate) struct Ledger(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
-    /// What was pushed, by its number, which is in its payload.
+    /// Pushes by number, which is in the payload.
     pushed: BTreeMap<u64, Pushed>,
-    /// What a push was answered with, or what was started.
+    /// Jobs known from the result of a push or from a start.
     jobs: BTreeMap<JobId, Job>,
-    /// Jobs that have come to no end, as far as is known.
+    /// Jobs that are not known to have ended.
     open: BTreeSet<JobId>,
     faults: Vec<String>,
     starts: u64,
     stale: u64,
     unknown: u64,
-    /// How long after an outage each process had settled a job.
+    /// Times from the end of an outage to the first settle of each process.
     back: Vec<Duration>,
 }
 
 #[derive(Default)]
 struct Pushed {
-    /// So many jobs it may be: one for each try that was, or may have been, carried out.
+    /// Maximum number of jobs: one per attempted push that may have been carried out.
     copies: usize,
     jobs: BTreeSet<JobId>,
 }
@@ -41,11 +41,11 @@ struct Pushed {
 #[derive(Default)]
 struct Job {
     attempts: BTreeSet<u32>,
-    /// The attempt that was acknowledged.
+    /// The acknowledged attempt.
     acked: Option<u32>,
-    /// How many attempts were begun before a cancel won.
+    /// Number of attempts before a successful cancel.
     gone: Option<u32>,
-    /// So many cancels are under way, or had no answer.
+    /// Number of cancels in progress or without a response.
     cancels: u32,
     buried: bool,
     perhaps_buried: bool,
@@ -64,7 +64,7 @@ impl Ledger {
         !self.0.lock().unwrap().faults.is_empty()
     }
 
-    /// How many jobs have come to no end.
+    /// Returns the number of jobs that have not ended.
     pub(crate) fn open(&self) -> usize {
         self.0.lock().unwrap().open.len()
     }
@@ -75,13 +75,13 @@ impl Ledger {
         known.open.iter().nth(index).copied()
     }
 
-    /// A push, before it is tried: it may enter so many jobs in all.
+    /// Called before a push, which may insert up to `copies` jobs in total.
     pub(crate) fn push(&self, number: u64, copies: usize) {
         let known = &mut *self.0.lock().unwrap();
         known.pushed.entry(number).or_default().copies = copies;
     }
 
-    /// A push was answered for.
+    /// A push was answered.
     pub(crate) fn pushed(&self, number: u64, id: JobId) {
         let known = &mut *self.0.lock().unwrap();
         if known.is_job_of(number, id) {
@@ -89,12 +89,12 @@ impl Ledger {
         }
     }
 
-    /// Says which attempt this is.
+    /// Returns the number of the attempt.
     pub(crate) fn started(&self, job: &Claimed<String>) -> (JobId, u32) {
         let (id, attempt, now) = (job.id(), job.attempt(), now());
         let mut words = job.split(' ').map(|word| word.parse::<i64>().unwrap());
         let number = words.next().unwrap().unsigned_abs();
-        // The time that its push had meant, and that of the store.
+        // The time intended by the push, and that of the store.
         let due = StoreTime::from_micros(words.next().unwrap()).max(job.due());
         let known = &mut *self.0.lock().unwrap();
         known.starts += 1;
@@ -115,7 +115,7 @@ impl Ledger {
         (id, attempt)
     }
 
-    /// An attempt came to an end, if it is the last of the job.
+    /// An attempt was acknowledged, which must be the job's last.
     pub(crate) fn acked(&self, (id, attempt): (JobId, u32)) {
         let known = &mut *self.0.lock().unwrap();
         known.open.remove(&id);
@@ -147,7 +147,7 @@ impl Ledger {
         match error {
             SettleError::Unknown => {
                 known.unknown += 1;
-                known.open.remove(&id); // Most likely it is.
+                known.open.remove(&id); // Most likely it was acknowledged.
             }
             SettleError::Stale => known.stale += 1,
             SettleError::ShutDown | SettleError::Forked | _ => {
@@ -174,42 +174,42 @@ impl Ledger {
         }
     }
 
-    /// A cancel, before it is tried.
+    /// Called before a cancel.
     pub(crate) fn cancel(&self, id: JobId) {
         let known = &mut *self.0.lock().unwrap();
         known.jobs.entry(id).or_default().cancels += 1;
     }
 
-    /// That one has lost.
+    /// The cancel has failed.
     pub(crate) fn not_gone(&self, id: JobId) {
         let known = &mut *self.0.lock().unwrap();
         known.jobs.entry(id).or_default().cancels -= 1;
     }
 
-    /// That one had no answer.
+    /// The cancel had no response.
     pub(crate) fn perhaps_gone(&self, id: JobId) {
         self.0.lock().unwrap().open.remove(&id);
     }
 
-    /// A job that cannot be started is not there.
+    /// The cancel found no job. A job that cannot have been started must exist.
     pub(crate) fn must_be_cancelled(&self, id: JobId) {
         let known = &mut *self.0.lock().unwrap();
         let job = known.jobs.entry(id).or_default();
         if job.gone.is_none() && job.cancels == 0 {
-            known.fault(format!("job {id} is gone, and no cancel has won"));
+            known.fault(format!("job {id} is gone without a successful cancel"));
         }
     }
 
-    /// A process works again, so long after it could, if it was cut off.
+    /// A process works again, this long after the end of an outage that has affected it.
     pub(crate) fn is_back(&self, after: Option<Duration>) {
         self.0.lock().unwrap().back.extend(after);
     }
 
-    /// When all is over: nothing is there but dead letters.
+    /// Called at the end: the queue must be empty except for dead letters.
     pub(crate) fn judge(&self, store: &impl Store, queue: &str) {
         let known = &mut *self.0.lock().unwrap();
         if !known.faults.is_empty() {
-            return; // The run was given up.
+            return; // The run was aborted.
         }
         let mut dead = BTreeSet::new();
         loop {
@@ -235,7 +235,7 @@ impl Ledger {
         known.faults.append(&mut faults);
     }
 
-    /// Panics if the promises were not kept.
+    /// Panics if a guarantee was violated.
     pub(crate) fn verdict(&self, plan: &Disturbing, begin: Instant) -> String {
         let known = self.0.lock().unwrap();
         assert!(known.faults.is_empty(), "after {plan}: {:#?}", known.faults);
@@ -251,7 +251,7 @@ impl Known {
         self.faults.push(text);
     }
 
-    /// Notes that it is; false if it was known.
+    /// Records that the job belongs to the push. Returns false if that was known.
     fn is_job_of(&mut self, number: u64, id: JobId) -> bool {
         let pushed = self.pushed.entry(number).or_default();
         pushed.jobs.insert(id);

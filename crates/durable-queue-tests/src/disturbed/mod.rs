@@ -1,9 +1,9 @@
-//! Two processes, as it were, behind a proxy that cuts, half-closes, delays, hangs and refuses: whatever it does,
-//! nothing that was answered is lost, nothing is early, what was claimed without an answer is found again, and
-//! each job is done at least once.
+//! Two simulated processes behind a proxy that cuts, half-closes, delays, hangs and rejects connections. No
+//! answered push may be lost, no job may be early, claims without a response must be found again, and each
+//! job must be done at least once.
 //!
-//! `cargo xtask crash --proxy 5000` runs it for longer than the tests do. A seed repeats the disturbances, not the
-//! races.
+//! `cargo xtask crash --proxy 5000` runs it longer than the tests do. A seed reproduces the disturbances, but
+//! not the races.
 
 mod ledger;
 mod plan;
@@ -24,23 +24,23 @@ use self::ledger::{Ledger, now};
 use self::plan::Disturbing;
 use crate::proxy::Proxy;
 
-/// How many disturbances a run of the tests has, if this does not say.
+/// Environment variable with the number of disturbances.
 const VARIABLE: &str = "DURABLE_DISTURBANCES";
 const DISTURBANCES: u64 = 40;
-/// The longest that one and what goes before it may take on a busy machine.
+/// Time limit of a disturbance and the work before it, on a busy machine.
 const LONGEST: Duration = Duration::from_secs(3);
 
 const QUEUE: &str = "queue";
-/// The lease of the first process does not end: what it claimed without an answer comes by its token, or
-/// never. That of the second ends in many an outage.
+/// Leases of the first process do not end, so its claims without a response are found by their tokens or
+/// never. Leases of the second one end during many outages.
 const LEASES: [Duration; 2] = [Duration::from_secs(3_600), Duration::from_secs(1)];
 const TAKERS: usize = 2;
-/// The most jobs that are on their way.
+/// Maximum number of unfinished jobs.
 const OPEN: usize = 40;
-/// The longest delay of a job and of a handler, in milliseconds.
+/// Maximum delay of a job and of a handler, in milliseconds.
 const DELAY: usize = 100;
 const WORK: usize = 3;
-/// Later than the run: until it is reset.
+/// After the end of the run, unless reset.
 const LATER: Duration = Duration::from_secs(86_400);
 
 type Queue<S> = DurableQueue<String, S>;
@@ -51,8 +51,9 @@ struct Party<'a> {
     numbers: AtomicU64,
 }
 
-/// `open` makes a store whose connections lead to this address, if it can, and `direct` leads to the server.
-pub fn a_party_loses_nothing<S: Store + 'static>(
+/// `open` opens a store at the given address, which is the proxy's, if it can. `direct` is connected to the
+/// server.
+pub fn a_disturbed_party_loses_nothing<S: Store + 'static>(
     name: &str,
     server: SocketAddr,
     direct: &S,
@@ -111,11 +112,11 @@ impl Party<'_> {
         !self.plan.is_over() && !self.ledger.has_fault()
     }
 
-    /// The proxy disturbs no more: what is there is done soon.
+    /// Waits until the remaining jobs are done. The proxy no longer disturbs.
     fn wait_for_end(&self, direct: &impl Store) {
         let begin = Instant::now();
         while direct.stats(QUEUE).unwrap().jobs > 0 && !self.ledger.has_fault() {
-            // A job that was announced to none is found by a look.
+            // A job that was not announced is found by a regular look.
             if begin.elapsed() > testkit::LIMIT + SAFETY_LOOK {
                 let left = direct.list(QUEUE, None, 100).unwrap();
                 self.ledger
@@ -177,10 +178,10 @@ impl Party<'_> {
         }
     }
 
-    /// Until there is an answer, though each try that has none may have entered them.
+    /// Retries until there is a response. Each attempt without one may have inserted the jobs.
     fn push_some<S: Store>(&self, queue: &Queue<S>, count: usize, rng: &mut Rng) {
         let jobs = (0..count).map(|_| {
-            // Relaxed: a number of its own is all that is wanted.
+            // Relaxed: only a unique number is needed.
             let number = self.numbers.fetch_add(1, Relaxed);
             (number, Duration::from_millis(rng.below(DELAY) as u64))
         });
@@ -212,7 +213,7 @@ impl Party<'_> {
         }
     }
 
-    /// Under a key the tries are one job, which falls due, or is cancelled, by another call.
+    /// With a key, all attempts are one job. Another call makes it due or cancels it.
     fn push_keyed<S: Store>(&self, queue: &Queue<S>, is_cancelled: bool) {
         let number = self.numbers.fetch_add(1, Relaxed); // As above.
         self.ledger.push(number, 1);
@@ -232,7 +233,7 @@ impl Party<'_> {
             match cancelled {
                 Cancelled::Gone { attempts, .. } => self.ledger.gone(id, attempts),
                 Cancelled::Never if perhaps => self.ledger.gone(id, 0),
-                // The other threads cancel what is open.
+                // Other threads cancel open jobs.
                 Cancelled::Never => self.ledger.must_be_cancelled(id),
                 Cancelled::Taken => {
                     self.ledger
@@ -250,7 +251,7 @@ impl Party<'_> {
         }
     }
 
-    /// What is on its way to be taken.
+    /// Cancels jobs that are about to be taken.
     fn cancel<S: Store>(&self, queue: &Queue<S>, mut rng: Rng) {
         while self.goes_on() {
             pause(rng.below(DELAY));
@@ -271,7 +272,7 @@ fn is_perhaps(error: &StoreError) -> bool {
     error.carried_out() == CarriedOut::Perhaps
 }
 
-/// Tries again and again.
+/// Retries until there is a result.
 fn until<R>(mut attempt: impl FnMut() -> Option<R>) -> R {
     loop {
         if let Some(result) = attempt() {

@@ -1,5 +1,5 @@
-//! What a proxy does to the connections: a seed says what, and after how many pieces of messages. After an
-//! outage it does nothing until each process works again, so that it can be seen when.
+//! The proxy's plan: a seed determines the disturbances and the numbers of pieces between them. After an
+//! outage it does not disturb until each process works again, so that the time of recovery can be measured.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,12 +10,12 @@ use testkit::Rng;
 
 use crate::proxy::{Fate, Plan, Way};
 
-/// So many pieces pass between two disturbances, at most.
+/// Maximum number of pieces between two disturbances.
 const BETWEEN: usize = 40;
-/// The longest that a piece is late, or a connection hangs, in milliseconds.
+/// Maximum delay of a piece and duration of a hang, in milliseconds.
 const LATE: usize = 40;
 const HANGS: usize = 250;
-/// The longest time for which no connection is taken; and of one in `LONG`.
+/// Maximum duration of an outage, and of one in `LONG`.
 const OUTAGE: usize = 300;
 const LONG_OUTAGE: usize = 3_000;
 const LONG: usize = 8;
@@ -27,7 +27,7 @@ struct State {
     until_next: usize,
     left: u64,
     done: BTreeMap<&'static str, u64>,
-    /// Which processes have not worked since the last outage, and when that is over.
+    /// Processes that have not worked since the last outage, and the time at which it ends.
     idle: BTreeSet<usize>,
     back_at: Instant,
     processes: usize,
@@ -50,7 +50,7 @@ impl Disturbing {
         self.0.lock().unwrap().left == 0
     }
 
-    /// A process has worked: so long after an outage, if for the first time since.
+    /// A process has worked. Returns the time since the outage, if it is the first time.
     pub(crate) fn works(&self, process: usize) -> Option<Duration> {
         let state = &mut *self.0.lock().unwrap();
         let since = Instant::now().checked_duration_since(state.back_at)?;
@@ -80,7 +80,7 @@ impl Plan for Disturbing {
 
 impl State {
     fn disturb(&mut self, bytes: usize) -> Fate {
-        // From nothing to all of it.
+        // From no byte to all.
         let passing = self.rng.below(bytes + 1);
         let (name, fate) = match self.rng.below(12) {
             0..4 => ("cuts", Fate::IsCut(passing)),
@@ -107,7 +107,7 @@ impl State {
     }
 }
 
-/// What was done.
+/// Counts of the disturbances.
 impl fmt::Display for Disturbing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.0.lock().unwrap();

@@ -1,4 +1,4 @@
-//! What the diaries of all processes must agree on.
+//! Checks the diaries of all processes against each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::worker::{LEASE, UNASKED};
 
-/// What became of a run in which nothing was wrong.
+/// Summary of a run without faults.
 pub(crate) struct Verdict {
     pushed: usize,
     started: usize,
@@ -16,16 +16,15 @@ pub(crate) struct Verdict {
     acked: usize,
     stale: usize,
     unknown: usize,
-    /// How long after the end of the lease that a holder had left behind jobs were started again, in
-    /// microseconds, in order.
+    /// Sorted times in microseconds from the expiry of a dead holder's lease to the next start of its job.
     delays: Vec<i64>,
 }
 
 impl Verdict {
-    /// The store is empty: each job that was pushed has come to an end.
+    /// The store is empty, and each pushed job has ended.
     pub(crate) fn of(folder: &Path) -> Self {
         let mut pushed = BTreeSet::new();
-        // When, and whether a process that had it has not asked.
+        // Time of each start, and whether its process does not confirm.
         let mut attempts: BTreeMap<u64, BTreeMap<u32, (i64, bool)>> = BTreeMap::new();
         let mut acked = BTreeMap::new();
         let (mut started, mut unasked, mut stale, mut unknown) = (0, 0, 0, 0);
@@ -48,7 +47,7 @@ impl Verdict {
                         let time: i64 = words[3].parse().unwrap();
                         let attempts = attempts.entry(id).or_default();
                         let before = attempts.get(&attempt()).map(|&(_, unasked)| unasked);
-                        // The store does not count what was not asked, if the process dies at once.
+                        // An unconfirmed start is not counted by the store if the process dies at once.
                         let may_be_both = before.is_none_or(|it| it || is_unasked);
                         assert!(may_be_both, "{line}: two holders had one attempt");
                         attempts.insert(attempt(), (time, is_unasked || before == Some(true)));
@@ -56,7 +55,7 @@ impl Verdict {
                     }
                     "acked" => {
                         let before = acked.insert(id, attempt());
-                        assert_eq!(before, None, "{line}: it was done twice");
+                        assert_eq!(before, None, "{line}: acknowledged twice");
                     }
                     "stale" => stale += 1,
                     "unknown" => unknown += 1,
@@ -67,7 +66,7 @@ impl Verdict {
         for id in &pushed {
             assert!(attempts.contains_key(id), "job {id} was pushed, and lost");
         }
-        // A claim that follows takes the lease away: an acknowledgement after it is a stale holder's.
+        // A later claim ends the lease: an acknowledgement after it is a stale holder's.
         for (id, attempt) in &acked {
             let last = attempts[id].last_key_value();
             assert_eq!(
@@ -91,7 +90,7 @@ impl Verdict {
     }
 }
 
-/// Of a job's starts. A lease begins with the start that the store was asked for, and is not renewed.
+/// Returns the delays between a job's starts. A lease begins with a confirmed start, and is not renewed.
 fn delays(starts: &BTreeMap<u32, (i64, bool)>) -> impl Iterator<Item = i64> {
     let lease = i64::try_from(LEASE.as_micros()).unwrap();
     let pairs = starts.iter().zip(starts.iter().skip(1));

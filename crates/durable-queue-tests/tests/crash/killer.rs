@@ -1,4 +1,4 @@
-//! The party that starts processes, kills and stops them, and lets the last ones finish.
+//! Starts processes, kills and stops them, and lets the last ones finish.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,19 +12,19 @@ use crate::judge::Verdict;
 use crate::place::{self, Role, SERVER};
 use crate::worker::{self, LEASE, MODE, QUIET, pause};
 
-/// How many kills a run of the tests has.
+/// Number of kills of a run in the tests.
 pub(crate) const KILLS: u64 = 12;
-/// The longest that a kill and what goes before it may take on a busy machine.
+/// Time limit of a kill and the work before it, on a busy machine.
 pub(crate) const LONGEST: Duration = Duration::from_secs(3);
-/// So many processes work at a time.
+/// Number of concurrent processes.
 const WORKERS: usize = 3;
-/// The longest time between two kills, in milliseconds.
+/// Maximum time between two kills, in milliseconds.
 const BETWEEN: usize = 150;
-/// Of so many victims one is stopped for longer than its leases, before it goes on or is killed.
+/// One of this many victims is stopped for longer than its leases, before it continues or is killed.
 const STOPPED: usize = 4;
 
 struct Workers<'a> {
-    /// In turn: this one, and perhaps that of another version.
+    /// Used in turn: this program, and perhaps that of another version.
     programs: Vec<PathBuf>,
     server: Option<&'a str>,
     folder: &'a Path,
@@ -71,11 +71,11 @@ impl Drop for Workers<'_> {
     }
 }
 
-/// A folder that goes with the run, unless that fails.
+/// Creates a folder, which is removed after a successful run.
 pub(crate) fn folder() -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let path = path.join(format!("crash-{}", std::process::id()));
-    fs::remove_dir_all(&path).ok(); // Of a run that was killed.
+    fs::remove_dir_all(&path).ok(); // Left by a killed run.
     fs::create_dir_all(&path).unwrap();
     path
 }
@@ -88,7 +88,7 @@ fn is_anything_written(folder: &Path) -> bool {
     })
 }
 
-/// With `old`, the program of an older version, half of the processes are of that one.
+/// With `old`, the program of an older version, half of the processes run that.
 pub(crate) fn run(old: Option<&Path>, server: Option<&str>, kills: u64, seed: u64) {
     let folder = folder();
     let this = std::env::current_exe().unwrap();
@@ -121,7 +121,7 @@ pub(crate) fn run(old: Option<&Path>, server: Option<&str>, kills: u64, seed: u6
         workers.kill(victim);
     }
 
-    // What is left is finished by those that live, and by a new one if none does.
+    // Remaining jobs are done by live processes, or by a new one.
     workers.start();
     // On a busy machine all others may have been killed before they did anything.
     while !is_anything_written(&folder) {
@@ -136,7 +136,7 @@ pub(crate) fn run(old: Option<&Path>, server: Option<&str>, kills: u64, seed: u6
     fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Waits until only the job that repeats is left.
+/// Waits until only the repeating job is left.
 struct UntilDone;
 
 impl Role for UntilDone {
@@ -146,7 +146,7 @@ impl Role for UntilDone {
             pause(10);
         }
         let ticks = queue.list(None, 2).unwrap();
-        assert_eq!(ticks.len(), 1, "the job that repeats is there, and once");
+        assert_eq!(ticks.len(), 1, "the repeating job exists once");
         assert_eq!(ticks[0].key.as_deref(), Some(worker::TICK.as_bytes()));
         assert!(queue.dead(None, 1).unwrap().is_empty());
     }

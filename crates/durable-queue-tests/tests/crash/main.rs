@@ -1,13 +1,12 @@
-//! Processes that work on one queue, in a file or on a server, are killed and stopped at random, again and again; then what each
-//! of them wrote down is compared: nothing is lost, nothing is early, and no holder that had lost its
-//! lease has settled anything.
+//! Processes that share a queue, in a file or on a server, are repeatedly killed and stopped at random. Then
+//! their diaries are compared: no job is lost, no job is early, and no stale holder has settled a job.
 //!
-//! With `--old PROGRAM`, this program built with an older version of the crate, processes of both versions share the store.
-//! With `--kills`, every second process that is started is of the older version; without it none is killed, and
-//! [`versions`] says what they do. `cargo xtask versions` builds both programs, and runs both.
+//! With `--old PROGRAM`, this program built with an older version of the crate, processes of both versions
+//! share the store. With `--kills`, every second process runs the older version; without it no process is
+//! killed, and [`versions`] describes the run. `cargo xtask versions` builds and runs both programs.
 //!
-//! `cargo xtask crash --kills 500 --seed 7` (`--on postgres`, `--on redis`) runs it for longer than the tests do. What a run does
-//! is decided by its seed; when it does it, by the machine: a seed repeats the kills, not the races.
+//! `cargo xtask crash --kills 500 --seed 7` (`--on postgres`, `--on redis`) runs it longer than the tests do.
+//! The seed determines the actions of a run, but not their times: it reproduces the kills, but not the races.
 #![cfg_attr(
     all(unix, not(anthill_loom)),
     expect(
@@ -54,7 +53,7 @@ fn main() {
         }
     }
     if arguments.iter().any(|argument| argument == "--list") {
-        return; // It has no tests that can be run one by one.
+        return; // There are no separate tests.
     }
     let value = |flag: &str| {
         let at = arguments.iter().position(|argument| argument == flag)?;
@@ -88,10 +87,10 @@ fn main() {
     }
 }
 
-/// Of Redis, this test's own.
+/// A separate Redis server.
 #[cfg(all(unix, not(anthill_loom)))]
 const DATABASE: u8 = 13;
 
-/// Nothing of it is for a model, or for a system without signals.
+/// Not for models, nor for systems without signals.
 #[cfg(not(all(unix, not(anthill_loom))))]
 fn main() {}

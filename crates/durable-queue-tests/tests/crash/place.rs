@@ -1,4 +1,4 @@
-//! Which store the processes share: a file in the folder of the run, or a server.
+//! The store that the processes share: a file in the run's folder, or a server.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,22 +7,22 @@ use durable_queue::Store;
 
 use crate::version::{PostgresStore, RedisStore, SqliteStore};
 
-/// Names the server to the processes that are killed, whose arguments all users see.
+/// Environment variable with the server's address, because all users can see arguments.
 pub(crate) const SERVER: &str = "DURABLE_CRASH_SERVER";
 
-/// The file, in the folder of the run.
+/// Name of the file in the run's folder.
 pub(crate) const FILE: &str = "jobs";
 
-/// What is done on whichever store it is.
+/// A part that is played on any store.
 pub(crate) trait Role {
     fn play<S: Store + Clone>(self, store: S);
 }
 
-/// On the server of this address, or else on the file.
+/// Plays on the server with this address, or else on the file.
 pub(crate) fn play(server: Option<&str>, folder: &Path, role: impl Role) {
     match server {
         None => {
-            // The kills are what is tested, not the disk; a stopped process may hold the lock for long.
+            // The test is about kills, not about the disk. A stopped process may hold the lock for long.
             let store = SqliteStore::options().busy_timeout(Duration::from_secs(30));
             role.play(store.open(folder.join(FILE)).unwrap());
         }
@@ -31,7 +31,7 @@ pub(crate) fn play(server: Option<&str>, folder: &Path, role: impl Role) {
         }
         Some(address) if address.starts_with("redis") => {
             let open = || RedisStore::open(address);
-            // A stop interrupts the process in its calls of the system.
+            // A stop interrupts the process's system calls.
             let store = open().or_else(|error| {
                 if error.is_transient() {
                     open()

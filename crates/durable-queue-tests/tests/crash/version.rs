@@ -1,5 +1,5 @@
-//! Where things are in this version of the crates. `cargo xtask versions` puts another file into the tree of an older
-//! version, and all others as they are.
+//! Paths that differ between versions of the crates. `cargo xtask versions` replaces this file in the tree of
+//! an older version; all other files are shared.
 
 pub(crate) use durable_queue_postgres::{PostgresStore, postgres};
 pub(crate) use durable_queue_redis::{RedisStore, redis};

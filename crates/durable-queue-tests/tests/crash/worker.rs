@@ -1,5 +1,5 @@
-//! A process that is killed: it pushes jobs and works jobs off, and writes down each thing that it
-//! knows to have happened, as soon as it knows.
+//! A process that will be killed: it pushes and runs jobs, and writes each event to its diary as soon as it
+//! is certain.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -15,31 +15,30 @@ use crate::place::Role;
 
 /// The first argument of such a process.
 pub(crate) const MODE: &str = "work-until-killed";
-/// The queue.
 pub(crate) const QUEUE: &str = "crash";
-/// The key of the job that repeats each second.
+/// The key of the job that repeats every second.
 pub(crate) const TICK: &str = "tick";
-/// After a start in a process that does not confirm.
+/// Marks starts of processes that do not confirm.
 pub(crate) const UNASKED: &str = " unasked";
-/// While this file is there, nothing is pushed.
+/// While this file exists, no jobs are pushed.
 pub(crate) const QUIET: &str = "quiet";
 
-/// Short, so that what the dead leave comes again often.
+/// Short, so that jobs of dead processes are handed out often.
 pub(crate) const LEASE: Duration = Duration::from_millis(400);
 const HORIZON: Duration = Duration::from_millis(100);
 const TAKERS: u64 = 2;
-/// The longest delay of a job, and the longest that a handler takes. Some outlive their leases: the
+/// Maximum delay of a job and duration of a handler. Some handlers outlive their leases, because the
 /// heartbeat is off.
 const DELAY: usize = 200;
 const WORK: usize = 30;
-/// Of so many batches one is urgent.
+/// One of this many batches is urgent.
 const URGENT: usize = 4;
-/// The longest time between two pushes: less is pushed than can be worked off.
+/// Maximum time between two pushes. Handlers are faster on average.
 const PUSH_EVERY: usize = 150;
 
 pub(crate) type Queue<S> = DurableQueue<String, S>;
 
-/// What takes from it confirms its starts, or does not.
+/// `confirms`: whether takes confirm their starts.
 pub(crate) fn open<S: Store>(store: S, confirms: bool) -> Queue<S> {
     let queue = Queue::builder(QUEUE, store).horizon(HORIZON).lease(LEASE);
     queue
@@ -50,12 +49,12 @@ pub(crate) fn open<S: Store>(store: S, confirms: bool) -> Queue<S> {
         .unwrap()
 }
 
-/// Whole lines, each with one call of the system: a kill leaves none by halves.
+/// Writes whole lines, each with one system call, so that a kill leaves no partial line.
 #[derive(Clone)]
 pub(crate) struct Diary(Arc<Mutex<File>>);
 
 impl Diary {
-    /// Of the process of this name.
+    /// Opens the diary of the process with this name.
     pub(crate) fn of(folder: &Path, name: &str) -> Self {
         let mut file = OpenOptions::new();
         let file = file.create(true).append(true);
@@ -73,10 +72,10 @@ pub(crate) fn now() -> i64 {
     StoreTime::from(SystemTime::now()).as_micros()
 }
 
-/// That of a process which works until it is killed.
+/// The role of a process that works until it is killed.
 pub(crate) struct Work<'a> {
     pub(crate) folder: &'a Path,
-    /// Of the process.
+    /// Name of the process.
     pub(crate) name: &'a str,
     pub(crate) seed: u64,
 }
@@ -106,7 +105,7 @@ fn work<S: Store>(folder: &Path, queue: &Queue<S>, diary: &Diary, mut rng: Rng, 
     while !folder.join(QUIET).exists() {
         let jobs = (0..=rng.below(5)).map(|_| {
             let delay = Duration::from_millis(rng.below(DELAY) as u64);
-            // What is due is no earlier than this: the store's clock is the same one.
+            // A job due now is due no earlier than this, because the store uses the same clock.
             (
                 (now() + i64::try_from(delay.as_micros()).unwrap()).to_string(),
                 delay.into(),
@@ -133,8 +132,8 @@ fn work<S: Store>(folder: &Path, queue: &Queue<S>, diary: &Diary, mut rng: Rng, 
     }
 }
 
-/// A process that was stopped may go on without the answer to what it had asked: the client of Redis does
-/// not wait on for it.
+/// After a stop, a process may continue without the response to its last call, because the Redis client does
+/// not wait for it any longer.
 fn may_be_done(error: &StoreError) -> bool {
     error.carried_out() == CarriedOut::Perhaps
 }
@@ -148,7 +147,7 @@ fn take<S: Store>(queue: &Queue<S>, diary: &Diary, mut rng: Rng, confirms: bool)
             job.ack().ok();
             continue;
         }
-        // The time that its push had meant, and that of the store.
+        // The time intended by the push, and that of the store.
         let due: i64 = job.parse().unwrap();
         let now = now();
         let early = due.max(job.due().as_micros()) - now;

@@ -56,7 +56,7 @@ pub fn a_job_claimed_ahead_by_a_dead_holder_is_claimed_again(fixture: &impl Fixt
 }
 
 /// With any lease duration, also for serial keys. Otherwise the job could be started twice.
-pub fn a_claim_ahead_lasts_until_the_time_of_the_job_at_least(fixture: &impl Fixture) {
+pub fn a_claim_ahead_lasts_at_least_until_the_due_time(fixture: &impl Fixture) {
     let store = fixture.store();
     for serial in [false, true] {
         store.serialize_keys(QUEUE, serial).expect("an answer");
@@ -77,7 +77,7 @@ pub fn a_claim_ahead_lasts_until_the_time_of_the_job_at_least(fixture: &impl Fix
 }
 
 /// By the claim's token.
-pub fn a_claimer_that_lost_the_answer_finds_what_it_holds(fixture: &impl Fixture) {
+pub fn held_by_finds_the_jobs_of_a_claim_whose_response_was_lost(fixture: &impl Fixture) {
     let store = fixture.store();
     put(
         store,
@@ -112,7 +112,7 @@ pub fn a_claimer_that_lost_the_answer_finds_what_it_holds(fixture: &impl Fixture
 }
 
 /// By the store's clock, to the microsecond.
-pub fn a_job_is_not_claimed_earlier_than_the_horizon_before_its_time(fixture: &impl Fixture) {
+pub fn a_job_is_not_claimed_before_the_horizon(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, job(b"job", HORIZON + SECOND));
     assert!(claimed(store, 10, 10).leases.is_empty());
@@ -123,7 +123,7 @@ pub fn a_job_is_not_claimed_earlier_than_the_horizon_before_its_time(fixture: &i
 }
 
 /// Also by its holder.
-pub fn a_job_is_not_started_before_its_time(fixture: &impl Fixture) {
+pub fn a_job_is_not_started_before_its_due_time(fixture: &impl Fixture) {
     let store = fixture.store();
     put_one(store, job(b"job", HORIZON));
     let lease = claim_ahead(store);
@@ -137,7 +137,7 @@ pub fn a_job_is_not_started_before_its_time(fixture: &impl Fixture) {
 }
 
 /// Across batches and pushes.
-pub fn jobs_are_claimed_by_time_and_then_in_the_order_of_their_ids(fixture: &impl Fixture) {
+pub fn jobs_are_claimed_by_time_then_by_id(fixture: &impl Fixture) {
     let store = fixture.store();
     let later = put_one(store, job(b"later", SECOND * 2));
     let first = put(store, &[job(b"a", SECOND), job(b"b", SECOND)]);
@@ -149,7 +149,7 @@ pub fn jobs_are_claimed_by_time_and_then_in_the_order_of_their_ids(fixture: &imp
 }
 
 /// The time of a job is its due time or the end of its lease.
-pub fn what_a_lease_has_held_is_claimed_in_the_order_of_all(fixture: &impl Fixture) {
+pub fn jobs_with_expired_leases_are_claimed_in_order_with_others(fixture: &impl Fixture) {
     let store = fixture.store();
     let first = put_one(store, job(b"first", LEASE));
     let held = put_one(store, job(b"held", When::NOW));
@@ -192,7 +192,7 @@ pub fn a_claim_takes_no_more_than_it_asks_for(fixture: &impl Fixture) {
 }
 
 /// Due jobs come first, and `start` and `ahead` have separate limits.
-pub fn a_claim_ahead_leaves_room_for_what_is_due(fixture: &impl Fixture) {
+pub fn a_claim_ahead_leaves_room_for_due_jobs(fixture: &impl Fixture) {
     let store = fixture.store();
     let soon = put_one(store, job(b"soon", HORIZON));
     let due = put_one(store, job(b"due", When::NOW));
@@ -211,7 +211,7 @@ pub fn a_claim_ahead_leaves_room_for_what_is_due(fixture: &impl Fixture) {
 }
 
 /// So that the caller can sleep until then.
-pub fn a_claim_says_when_the_next_one_would_find_something(fixture: &impl Fixture) {
+pub fn a_claim_returns_when_the_next_one_would_find_a_job(fixture: &impl Fixture) {
     let store = fixture.store();
     let ask = |max| {
         let turn = turn(store, &[], Some(claim_of(max, max)));
@@ -270,7 +270,7 @@ pub fn a_turn_settles_the_last_batch_and_claims_the_next(fixture: &impl Fixture)
 }
 
 /// Correctness only: the cost is checked by the query plans of each store.
-pub fn delayed_jobs_in_front_hide_nothing_that_is_due(fixture: &impl Fixture) {
+pub fn delayed_jobs_do_not_hide_due_ones(fixture: &impl Fixture) {
     const DELAYED: usize = 200_000;
     let store = fixture.store();
     let batch = vec![job(b"delayed", SECOND * 3_600); DELAYED / 20];
@@ -284,7 +284,7 @@ pub fn delayed_jobs_in_front_hide_nothing_that_is_due(fixture: &impl Fixture) {
 }
 
 /// Neither by claims nor by ids or keys.
-pub fn queues_do_not_see_each_other(fixture: &impl Fixture) {
+pub fn queues_are_independent(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(
         store,

@@ -38,7 +38,7 @@ pub fn payloads_are_kept_byte_for_byte(fixture: &impl Fixture) {
 }
 
 /// With arbitrary bytes and characters.
-pub fn keys_and_names_are_what_they_are(fixture: &impl Fixture) {
+pub fn keys_and_names_may_be_arbitrary(fixture: &impl Fixture) {
     let store = fixture.store();
     let hostile: [&[u8]; 9] = [
         b"",
@@ -89,7 +89,7 @@ pub fn keys_and_names_are_what_they_are(fixture: &impl Fixture) {
 
 /// If the store cannot represent the name, each call returns [`ErrorKind::BadName`] and affects no other
 /// queue.
-pub fn a_name_with_a_nul_is_one_like_others_or_is_refused_by_each_call(fixture: &impl Fixture) {
+pub fn a_name_with_nul_is_valid_or_rejected_by_each_call(fixture: &impl Fixture) {
     let store = fixture.store();
     put_one(store, job(b"before", When::NOW));
     let name = format!("{QUEUE}\0more");
@@ -130,7 +130,7 @@ pub fn a_name_with_a_nul_is_one_like_others_or_is_refused_by_each_call(fixture: 
 }
 
 /// Ids increase.
-pub fn a_batch_is_answered_in_its_order(fixture: &impl Fixture) {
+pub fn the_results_of_a_batch_are_in_order(fixture: &impl Fixture) {
     const MANY: u32 = 4_500;
     let store = fixture.store();
     let payloads: Vec<_> = (0..MANY).map(u32::to_le_bytes).collect();
@@ -149,7 +149,7 @@ pub fn a_batch_is_answered_in_its_order(fixture: &impl Fixture) {
 }
 
 /// Not an error.
-pub fn an_empty_batch_is_nothing(fixture: &impl Fixture) {
+pub fn an_empty_batch_has_no_effect(fixture: &impl Fixture) {
     let store = fixture.store();
     assert!(put(store, &[]).is_empty());
     let turn = super::turn(store, &[], None);
@@ -259,7 +259,7 @@ pub fn a_push_is_announced_to_watches(fixture: &impl Fixture) {
 }
 
 /// The last holder may be the one that waits.
-pub fn what_is_given_back_is_announced_to_watches(fixture: &impl Fixture) {
+pub fn released_jobs_are_announced_to_watches(fixture: &impl Fixture) {
     let store = fixture.store();
     let heard = Heard::new();
     let mut watch = store.watch(QUEUE, heard.notifier()).expect("a watch");
@@ -285,7 +285,7 @@ pub fn what_is_given_back_is_announced_to_watches(fixture: &impl Fixture) {
 }
 
 /// So that the holder confirms before it hands the job out, whichever client took the job.
-pub fn what_is_taken_from_a_holder_that_does_not_confirm_is_announced(fixture: &impl Fixture) {
+pub fn jobs_taken_from_an_unconfirmed_holder_are_announced(fixture: &impl Fixture) {
     let store = fixture.store();
     let heard = Heard::new();
     let mut watch = store.watch(QUEUE, heard.notifier()).expect("a watch");
@@ -342,7 +342,7 @@ pub fn a_dropped_watch_is_not_called(fixture: &impl Fixture) {
 }
 
 /// Counts that reach the limit return the limit.
-pub fn the_figures_are_right(fixture: &impl Fixture) {
+pub fn the_figures_are_correct(fixture: &impl Fixture) {
     let store = fixture.store();
     let figures = || {
         let stats = store.stats(QUEUE).expect("figures");
@@ -385,7 +385,7 @@ pub fn the_figures_are_right(fixture: &impl Fixture) {
 }
 
 /// A page may end between two jobs of the same time. Jobs that never fall due are included.
-pub fn a_list_is_in_the_order_of_claims_and_goes_on_where_it_ended(fixture: &impl Fixture) {
+pub fn a_list_is_in_the_order_of_claims_and_continues_after_its_last_entry(fixture: &impl Fixture) {
     let store = fixture.store();
     let page = |after, most| store.list(QUEUE, after, most).expect("a list");
     assert!(page(None, 10).is_empty(), "there is no such queue");
@@ -419,7 +419,7 @@ pub fn a_list_is_in_the_order_of_claims_and_goes_on_where_it_ended(fixture: &imp
 }
 
 /// It shows the due time and the end of the lease. A job whose lease has expired is waiting.
-pub fn a_list_says_how_each_job_stands(fixture: &impl Fixture) {
+pub fn a_list_shows_the_state_of_each_job(fixture: &impl Fixture) {
     let store = fixture.store();
     let keyed = NewJob {
         key: Some(b"\xff"),

@@ -9,7 +9,7 @@ use crate::store::{Act, Store, Verdict};
 use crate::time::When;
 
 /// The default policy keeps the open job.
-pub fn a_key_is_pending_once(fixture: &impl Fixture) {
+pub fn a_key_has_one_pending_job(fixture: &impl Fixture) {
     let store = fixture.store();
     let jobs = [
         keyed("key", b"first", SECOND, Merge::Keep),
@@ -29,7 +29,7 @@ pub fn a_key_is_pending_once(fixture: &impl Fixture) {
 }
 
 /// A merge also replaces the payload.
-pub fn the_policies_say_which_time_counts(fixture: &impl Fixture) {
+pub fn merge_policies_determine_the_due_time(fixture: &impl Fixture) {
     let store = fixture.store();
     for (merge, times, expected) in [
         (Merge::Earliest, [10, 20, 15], 10),
@@ -57,7 +57,7 @@ pub fn the_policies_say_which_time_counts(fixture: &impl Fixture) {
 }
 
 /// The first push of the key sets the bound.
-pub fn a_debounce_is_not_put_off_beyond_its_bound(fixture: &impl Fixture) {
+pub fn a_debounce_is_not_postponed_beyond_its_bound(fixture: &impl Fixture) {
     let store = fixture.store();
     let push = || {
         let merge = Merge::DebounceUntil((SECOND * 25).into());
@@ -79,7 +79,7 @@ pub fn a_debounce_is_not_put_off_beyond_its_bound(fixture: &impl Fixture) {
 }
 
 /// A job that is only released keeps its bound.
-pub fn a_time_that_is_asked_for_moves_the_bound_of_a_debounce(fixture: &impl Fixture) {
+pub fn an_explicit_time_moves_the_bound_of_a_debounce(fixture: &impl Fixture) {
     let store = fixture.store();
     let push = |time, merge| put_one(store, keyed("key", b"job", SECOND * time, merge));
     let debounce = || push(100, Merge::Debounce);
@@ -133,7 +133,7 @@ pub fn a_merge_takes_a_claim_ahead_from_its_holder(fixture: &impl Fixture) {
 }
 
 /// Otherwise a push during a run would be lost.
-pub fn a_key_that_runs_may_be_pending_beside(fixture: &impl Fixture) {
+pub fn a_key_may_have_a_pending_job_during_a_run(fixture: &impl Fixture) {
     let store = fixture.store();
     let first = put_one(store, keyed("key", b"first", When::NOW, Merge::Keep));
     let running = start_one(store);
@@ -150,9 +150,7 @@ pub fn a_key_that_runs_may_be_pending_beside(fixture: &impl Fixture) {
 }
 
 /// Each ends separately, whatever the reason for the return, and whatever the policy of the second push.
-pub fn a_job_that_comes_back_beside_an_open_one_of_its_key_stays_a_job_of_its_own(
-    fixture: &impl Fixture,
-) {
+pub fn a_job_that_returns_while_its_key_has_an_open_job_stays_separate(fixture: &impl Fixture) {
     let store = fixture.store();
     let when = When::NOW;
     let until = Merge::DebounceUntil(SECOND.into());
@@ -188,7 +186,7 @@ pub fn a_job_that_comes_back_beside_an_open_one_of_its_key_stays_a_job_of_its_ow
         found.sort_unstable();
         assert_eq!(found, [first, second], "{merge:?}");
         let of_first = both.iter().find(|lease| lease.id == first);
-        assert_eq!(of_first.expect("it is there").payload, b"first");
+        assert_eq!(of_first.expect("the job exists").payload, b"first");
         for lease in &both {
             assert_eq!(settle(store, lease, Act::Ack), Verdict::Done);
         }
@@ -197,7 +195,7 @@ pub fn a_job_that_comes_back_beside_an_open_one_of_its_key_stays_a_job_of_its_ow
 }
 
 /// A later push is merged into it.
-pub fn a_job_that_comes_back_alone_is_open_again(fixture: &impl Fixture) {
+pub fn a_job_that_returns_is_open_if_no_other_of_its_key_is(fixture: &impl Fixture) {
     let store = fixture.store();
     // A job of another queue does not share the key.
     let elsewhere = keyed("key", b"elsewhere", When::NOW, Merge::Keep);
@@ -221,7 +219,7 @@ pub fn a_job_that_comes_back_alone_is_open_again(fixture: &impl Fixture) {
 }
 
 /// It stays a dead letter.
-pub fn a_redrive_beside_a_pending_job_of_its_key_is_refused(fixture: &impl Fixture) {
+pub fn a_redrive_is_rejected_while_the_key_has_a_pending_job(fixture: &impl Fixture) {
     let store = fixture.store();
     let first = put_one(store, keyed("key", b"first", When::NOW, Merge::Keep));
     let running = start_one(store);
@@ -239,7 +237,7 @@ pub fn a_redrive_beside_a_pending_job_of_its_key_is_refused(fixture: &impl Fixtu
 }
 
 /// If there is none, a job that waits for its next attempt; if there is none either, a running one.
-pub fn a_cancel_by_key_means_the_open_job(fixture: &impl Fixture) {
+pub fn a_cancel_by_key_prefers_the_open_job(fixture: &impl Fixture) {
     let store = fixture.store();
     let cancel = || store.cancel(QUEUE, "key".into()).expect("an answer");
     put_one(store, keyed("key", b"first", When::NOW, Merge::Keep));

@@ -35,7 +35,7 @@ fn is_fenced_off(store: &impl Store, lease: &Lease) {
 }
 
 /// By any settle.
-pub fn a_holder_that_lost_its_lease_changes_nothing(fixture: &impl Fixture) {
+pub fn a_stale_holder_changes_nothing(fixture: &impl Fixture) {
     let store = fixture.store();
     put_one(store, job(b"job", When::NOW));
     let zombie = start_one(store);
@@ -48,7 +48,7 @@ pub fn a_holder_that_lost_its_lease_changes_nothing(fixture: &impl Fixture) {
 }
 
 /// Until the job is claimed again, its holder may continue.
-pub fn a_lease_that_ended_unclaimed_is_still_good(fixture: &impl Fixture) {
+pub fn an_expired_lease_is_valid_until_the_job_is_claimed(fixture: &impl Fixture) {
     let store = fixture.store();
     put_one(store, job(b"job", When::NOW));
     let lease = start_one(store);
@@ -62,7 +62,7 @@ pub fn a_lease_that_ended_unclaimed_is_still_good(fixture: &impl Fixture) {
 }
 
 /// Claims ahead take only jobs without a lease, not those whose leases will end within the horizon.
-pub fn a_lease_that_lives_is_not_claimed_ahead(fixture: &impl Fixture) {
+pub fn a_live_lease_is_not_claimed_ahead(fixture: &impl Fixture) {
     let store = fixture.store();
     put_one(store, job(b"job", When::NOW));
     let lease = start_one(store);
@@ -72,7 +72,7 @@ pub fn a_lease_that_lives_is_not_claimed_ahead(fixture: &impl Fixture) {
 }
 
 /// Counted from the extension.
-pub fn a_lease_that_is_extended_ends_later(fixture: &impl Fixture) {
+pub fn an_extended_lease_ends_later(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, job(b"job", When::NOW));
     let lease = start_one(store);
@@ -89,7 +89,7 @@ pub fn a_lease_that_is_extended_ends_later(fixture: &impl Fixture) {
 }
 
 /// Its first response may have been lost.
-pub fn a_start_asked_for_twice_counts_once(fixture: &impl Fixture) {
+pub fn a_repeated_start_counts_once(fixture: &impl Fixture) {
     let store = fixture.store();
     put_one(store, job(b"job", HORIZON));
     let lease = claim_ahead(store);
@@ -124,7 +124,7 @@ pub fn a_job_that_was_not_started_cannot_be_settled(fixture: &impl Fixture) {
 }
 
 /// The payload is returned, and the job is not handed out.
-pub fn a_cancel_that_wins_is_final(fixture: &impl Fixture) {
+pub fn a_successful_cancel_is_final(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, job(b"job", SECOND));
     let expected = Cancelled::Gone {
@@ -149,9 +149,7 @@ pub fn a_cancel_takes_a_claim_ahead_from_its_holder(fixture: &impl Fixture) {
 }
 
 /// Its holder may have handed it out by then. Not after the end of the lease.
-pub fn a_job_counts_as_taken_from_its_time_on_if_its_holder_does_not_confirm(
-    fixture: &impl Fixture,
-) {
+pub fn an_unconfirmed_claim_ahead_counts_as_taken_from_its_due_time(fixture: &impl Fixture) {
     let store = fixture.store();
     let mut jobs = [0, 1, 2].map(|_| put_one(store, job(b"job", HORIZON)));
     let leases = claim_unconfirmed(store, 3);
@@ -173,7 +171,7 @@ pub fn a_job_counts_as_taken_from_its_time_on_if_its_holder_does_not_confirm(
 }
 
 /// And changes nothing.
-pub fn a_cancel_of_what_a_handler_has_says_so(fixture: &impl Fixture) {
+pub fn a_cancel_of_a_running_job_returns_taken(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, job(b"job", When::NOW));
     let lease = start_one(store);
@@ -182,7 +180,7 @@ pub fn a_cancel_of_what_a_handler_has_says_so(fixture: &impl Fixture) {
 }
 
 /// Because it is done or was never pushed.
-pub fn a_cancel_of_what_is_not_there_says_so(fixture: &impl Fixture) {
+pub fn a_cancel_of_a_missing_job_returns_never(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, job(b"job", When::NOW));
     let lease = start_one(store);
@@ -197,7 +195,7 @@ pub fn a_cancel_of_what_is_not_there_says_so(fixture: &impl Fixture) {
 }
 
 /// The result includes the attempt.
-pub fn a_cancel_after_the_lease_has_ended_fences_the_holder_off(fixture: &impl Fixture) {
+pub fn a_cancel_after_the_lease_fences_off_the_holder(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, job(b"job", When::NOW));
     let zombie = start_one(store);
@@ -211,7 +209,7 @@ pub fn a_cancel_after_the_lease_has_ended_fences_the_holder_off(fixture: &impl F
 }
 
 /// To an earlier, a later and an absolute time.
-pub fn a_reset_moves_a_job_either_way(fixture: &impl Fixture) {
+pub fn a_reset_makes_a_job_due_earlier_or_later(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, job(b"job", SECOND * 10));
     assert_eq!(reset(store, id, SECOND * 20), Reset::Moved);
@@ -235,7 +233,7 @@ pub fn a_reset_takes_a_claim_ahead_from_its_holder(fixture: &impl Fixture) {
 }
 
 /// And changes nothing.
-pub fn a_reset_of_what_a_handler_has_says_so(fixture: &impl Fixture) {
+pub fn a_reset_of_a_running_job_returns_taken(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, job(b"job", When::NOW));
     let lease = start_one(store);
@@ -244,7 +242,7 @@ pub fn a_reset_of_what_a_handler_has_says_so(fixture: &impl Fixture) {
 }
 
 /// With its number of attempts.
-pub fn a_retried_job_comes_again_at_its_new_time(fixture: &impl Fixture) {
+pub fn a_retried_job_is_due_at_its_new_time(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, job(b"job", When::NOW));
     let lease = start_one(store);
@@ -292,7 +290,7 @@ pub fn a_released_job_is_as_if_it_had_not_been_claimed(fixture: &impl Fixture) {
 }
 
 /// Further settles of the same turn are stale.
-pub fn a_job_is_settled_once_in_a_turn(fixture: &impl Fixture) {
+pub fn a_job_is_settled_once_per_turn(fixture: &impl Fixture) {
     let store = fixture.store();
     let both = |acts: [Act<'_>; 2]| {
         put_one(store, job(b"job", When::NOW));
@@ -374,7 +372,7 @@ pub fn a_rejected_job_is_a_dead_letter_without_the_attempt_of_its_claim(fixture:
 }
 
 /// It keeps its id.
-pub fn a_redriven_job_is_due_at_once_and_new(fixture: &impl Fixture) {
+pub fn a_redriven_job_is_due_at_once_without_attempts(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, job(b"job", When::NOW));
     let lease = start_one(store);

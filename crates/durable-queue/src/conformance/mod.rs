@@ -76,104 +76,104 @@ macro_rules! conformance_tests {
             a_job_is_claimed_until_it_is_acknowledged
             a_job_of_a_dead_holder_is_claimed_again_when_the_lease_ends
             a_job_claimed_ahead_by_a_dead_holder_is_claimed_again
-            a_claim_ahead_lasts_until_the_time_of_the_job_at_least
-            a_claimer_that_lost_the_answer_finds_what_it_holds
-            a_job_is_not_claimed_earlier_than_the_horizon_before_its_time
-            a_job_is_not_started_before_its_time
-            jobs_are_claimed_by_time_and_then_in_the_order_of_their_ids
-            what_a_lease_has_held_is_claimed_in_the_order_of_all
+            a_claim_ahead_lasts_at_least_until_the_due_time
+            held_by_finds_the_jobs_of_a_claim_whose_response_was_lost
+            a_job_is_not_claimed_before_the_horizon
+            a_job_is_not_started_before_its_due_time
+            jobs_are_claimed_by_time_then_by_id
+            jobs_with_expired_leases_are_claimed_in_order_with_others
             a_claim_takes_no_more_than_it_asks_for
-            a_claim_ahead_leaves_room_for_what_is_due
-            a_claim_says_when_the_next_one_would_find_something
+            a_claim_ahead_leaves_room_for_due_jobs
+            a_claim_returns_when_the_next_one_would_find_a_job
             a_turn_settles_the_last_batch_and_claims_the_next
-            delayed_jobs_in_front_hide_nothing_that_is_due
-            queues_do_not_see_each_other
-            a_holder_that_lost_its_lease_changes_nothing
-            a_lease_that_ended_unclaimed_is_still_good
-            a_lease_that_lives_is_not_claimed_ahead
-            a_lease_that_is_extended_ends_later
-            a_start_asked_for_twice_counts_once
+            delayed_jobs_do_not_hide_due_ones
+            queues_are_independent
+            a_stale_holder_changes_nothing
+            an_expired_lease_is_valid_until_the_job_is_claimed
+            a_live_lease_is_not_claimed_ahead
+            an_extended_lease_ends_later
+            a_repeated_start_counts_once
             a_job_that_was_not_started_cannot_be_settled
-            a_cancel_that_wins_is_final
+            a_successful_cancel_is_final
             a_cancel_takes_a_claim_ahead_from_its_holder
-            a_job_counts_as_taken_from_its_time_on_if_its_holder_does_not_confirm
-            a_cancel_of_what_a_handler_has_says_so
-            a_cancel_of_what_is_not_there_says_so
-            a_cancel_after_the_lease_has_ended_fences_the_holder_off
-            a_reset_moves_a_job_either_way
+            an_unconfirmed_claim_ahead_counts_as_taken_from_its_due_time
+            a_cancel_of_a_running_job_returns_taken
+            a_cancel_of_a_missing_job_returns_never
+            a_cancel_after_the_lease_fences_off_the_holder
+            a_reset_makes_a_job_due_earlier_or_later
             a_reset_takes_a_claim_ahead_from_its_holder
-            a_reset_of_what_a_handler_has_says_so
-            a_retried_job_comes_again_at_its_new_time
+            a_reset_of_a_running_job_returns_taken
+            a_retried_job_is_due_at_its_new_time
             a_released_job_is_as_if_it_had_not_been_claimed
-            a_job_is_settled_once_in_a_turn
+            a_job_is_settled_once_per_turn
             a_buried_job_is_a_dead_letter_with_its_error
             a_rejected_job_is_a_dead_letter_without_the_attempt_of_its_claim
-            a_redriven_job_is_due_at_once_and_new
+            a_redriven_job_is_due_at_once_without_attempts
             a_deleted_dead_letter_is_gone
             a_paused_queue_hands_out_nothing
-            a_key_is_pending_once
-            the_policies_say_which_time_counts
-            a_debounce_is_not_put_off_beyond_its_bound
-            a_time_that_is_asked_for_moves_the_bound_of_a_debounce
+            a_key_has_one_pending_job
+            merge_policies_determine_the_due_time
+            a_debounce_is_not_postponed_beyond_its_bound
+            an_explicit_time_moves_the_bound_of_a_debounce
             a_merge_takes_a_claim_ahead_from_its_holder
-            a_key_that_runs_may_be_pending_beside
-            a_job_that_comes_back_beside_an_open_one_of_its_key_stays_a_job_of_its_own
-            a_job_that_comes_back_alone_is_open_again
-            a_redrive_beside_a_pending_job_of_its_key_is_refused
-            a_cancel_by_key_means_the_open_job
-            a_job_that_repeats_comes_again_under_its_id
-            a_repetition_is_the_holders_alone
-            a_job_without_a_schedule_does_not_come_again
-            a_cancel_of_a_job_that_repeats_ends_it
-            a_job_that_repeats_goes_on_beside_an_open_one_of_its_key
-            a_push_that_repeats_changes_the_job_that_runs_and_adds_none
-            a_push_that_repeats_and_comes_after_its_time_changes_no_job
-            a_push_that_repeats_adds_a_job_beside_one_that_runs_once
+            a_key_may_have_a_pending_job_during_a_run
+            a_job_that_returns_while_its_key_has_an_open_job_stays_separate
+            a_job_that_returns_is_open_if_no_other_of_its_key_is
+            a_redrive_is_rejected_while_the_key_has_a_pending_job
+            a_cancel_by_key_prefers_the_open_job
+            a_repeating_job_keeps_its_id
+            only_the_holder_can_repeat_a_job
+            a_job_without_a_schedule_does_not_repeat
+            a_cancel_ends_a_repeating_job
+            a_repeating_job_repeats_while_its_key_has_an_open_job
+            a_repeating_push_changes_the_running_job_and_creates_none
+            a_repeating_push_after_its_time_changes_no_job
+            a_repeating_push_creates_a_job_next_to_a_running_one_without_a_schedule
             a_cancel_by_key_ends_all_schedules_of_the_key
-            a_merge_replaces_the_schedule_by_its_own
+            a_merge_replaces_the_schedule
             a_merge_with_a_schedule_ends_the_bound_of_a_debounce
             a_dead_letter_keeps_its_schedule
-            a_job_goes_back_to_its_key_after_a_start_that_comes_before_it
-            an_urgent_job_that_is_due_is_claimed_before_others
-            urgent_jobs_are_claimed_no_more_than_a_claim_asks_for
-            an_urgent_job_is_claimed_no_earlier_for_it
-            a_claim_by_time_takes_urgent_jobs_in_their_turn
+            a_job_returns_to_its_key_after_an_earlier_start_of_the_same_turn
+            a_due_urgent_job_is_claimed_before_others
+            a_claim_takes_no_more_urgent_jobs_than_it_asks_for
+            urgency_does_not_make_a_claim_earlier
+            a_claim_by_time_ignores_urgency
             a_merge_makes_the_pending_job_urgent
-            a_job_that_is_done_leaves_its_urgency_to_none
-            an_urgent_job_stays_so
+            a_finished_urgent_job_does_not_affect_the_next_of_its_key
+            an_urgent_job_stays_urgent
             a_job_whose_key_is_held_waits
-            a_job_that_waited_for_its_key_has_its_own_time
+            a_job_that_waited_for_its_key_keeps_its_due_time
             each_end_of_a_job_frees_its_key
-            a_job_that_comes_back_is_not_overtaken_by_the_next_one_of_its_key
-            a_cancel_of_a_job_that_waits_frees_its_key
-            a_cancel_beside_a_job_that_runs_leaves_it_its_lease
-            a_turn_that_frees_a_key_claims_what_waited_for_it
-            a_settle_that_is_too_late_hinders_no_other_job_of_its_key
-            a_lease_that_is_extended_keeps_its_key
+            a_returning_job_is_not_overtaken_by_the_next_of_its_key
+            a_cancel_of_a_waiting_job_frees_its_key
+            a_cancel_of_another_job_of_the_key_keeps_the_running_jobs_lease
+            a_turn_that_frees_a_key_claims_the_waiting_job
+            a_stale_settle_does_not_affect_other_jobs_of_its_key
+            an_extended_lease_keeps_its_key
             a_dead_holder_keeps_its_key_until_its_lease_ends
-            a_job_that_comes_back_waits_for_another_one_of_its_key_that_runs
-            a_claim_fences_off_who_held_another_job_of_the_key
-            a_lease_that_ended_unclaimed_is_still_good_for_its_key
-            a_job_that_is_claimed_ahead_holds_its_key
-            what_waits_for_its_key_hides_nothing
-            a_claim_says_when_a_key_is_free_at_the_latest
-            a_key_that_is_free_again_is_announced_to_watches
-            keys_are_serial_until_that_is_taken_back
-            one_job_of_a_key_runs_whoever_claims_it
-            a_pause_and_serial_keys_concern_one_queue
+            a_returning_job_waits_for_a_running_job_of_its_key
+            a_claim_fences_off_stale_holders_of_the_key
+            an_expired_lease_is_valid_until_its_key_is_claimed
+            a_job_claimed_ahead_holds_its_key
+            jobs_that_wait_for_their_key_hide_no_others
+            a_claim_returns_when_a_key_is_free_at_the_latest
+            a_freed_key_is_announced_to_watches
+            serial_keys_can_be_disabled
+            one_job_of_a_key_runs_at_a_time_across_processes
+            a_pause_and_serial_keys_apply_to_one_queue
             payloads_are_kept_byte_for_byte
-            keys_and_names_are_what_they_are
-            a_name_with_a_nul_is_one_like_others_or_is_refused_by_each_call
-            a_batch_is_answered_in_its_order
-            an_empty_batch_is_nothing
+            keys_and_names_may_be_arbitrary
+            a_name_with_nul_is_valid_or_rejected_by_each_call
+            the_results_of_a_batch_are_in_order
+            an_empty_batch_has_no_effect
             extreme_times_are_kept
             a_push_is_announced_to_watches
-            what_is_given_back_is_announced_to_watches
-            what_is_taken_from_a_holder_that_does_not_confirm_is_announced
+            released_jobs_are_announced_to_watches
+            jobs_taken_from_an_unconfirmed_holder_are_announced
             a_dropped_watch_is_not_called
-            the_figures_are_right
-            a_list_is_in_the_order_of_claims_and_goes_on_where_it_ended
-            a_list_says_how_each_job_stands
+            the_figures_are_correct
+            a_list_is_in_the_order_of_claims_and_continues_after_its_last_entry
+            a_list_shows_the_state_of_each_job
         }
     };
     (@each ($fixture:expr) $($promise:ident)*) => {

@@ -26,7 +26,7 @@ fn listed<S: Store>(store: &S) -> Vec<ListedJob> {
 }
 
 /// Unchanged, without previous attempts.
-pub fn a_job_that_repeats_comes_again_under_its_id(fixture: &impl Fixture) {
+pub fn a_repeating_job_keeps_its_id(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, repeating("key", When::NOW));
     let first = start_one(store);
@@ -45,7 +45,7 @@ pub fn a_job_that_repeats_comes_again_under_its_id(fixture: &impl Fixture) {
         assert_eq!(settle(store, &lease, again(SECOND)), Verdict::Done);
         assert_eq!(settle(store, &lease, again(SECOND)), Verdict::Stale, "once");
         let [waiting] = &listed(store)[..] else {
-            panic!("it is there, and once");
+            panic!("the job exists once");
         };
         assert_eq!((waiting.id, waiting.attempts), (id, 0));
         assert_eq!(waiting.schedule.as_deref(), HOURLY);
@@ -57,7 +57,7 @@ pub fn a_job_that_repeats_comes_again_under_its_id(fixture: &impl Fixture) {
 }
 
 /// Also by a holder whose lease has ended.
-pub fn a_repetition_is_the_holders_alone(fixture: &impl Fixture) {
+pub fn only_the_holder_can_repeat_a_job(fixture: &impl Fixture) {
     let store = fixture.store();
     put_one(store, repeating("key", When::NOW));
     let ahead = claimed(store, 1, 0).leases.remove(0);
@@ -76,7 +76,7 @@ pub fn a_repetition_is_the_holders_alone(fixture: &impl Fixture) {
 }
 
 /// A holder may not know that the schedule was cancelled.
-pub fn a_job_without_a_schedule_does_not_come_again(fixture: &impl Fixture) {
+pub fn a_job_without_a_schedule_does_not_repeat(fixture: &impl Fixture) {
     let store = fixture.store();
     put_one(store, job(b"job", When::NOW));
     let lease = start_one(store);
@@ -85,7 +85,7 @@ pub fn a_job_without_a_schedule_does_not_come_again(fixture: &impl Fixture) {
 }
 
 /// The cancel reports that a handler has the job; that run is the last.
-pub fn a_cancel_of_a_job_that_repeats_ends_it(fixture: &impl Fixture) {
+pub fn a_cancel_ends_a_repeating_job(fixture: &impl Fixture) {
     let store = fixture.store();
     for by_key in [true, false] {
         let cancel = |id: JobId| {
@@ -104,7 +104,7 @@ pub fn a_cancel_of_a_job_that_repeats_ends_it(fixture: &impl Fixture) {
 }
 
 /// It keeps its schedule; the open job has none.
-pub fn a_job_that_repeats_goes_on_beside_an_open_one_of_its_key(fixture: &impl Fixture) {
+pub fn a_repeating_job_repeats_while_its_key_has_an_open_job(fixture: &impl Fixture) {
     let store = fixture.store();
     for act in [again(SECOND), Act::Retry { when: When::NOW }, Act::Release] {
         let id = put_one(store, repeating("key", When::NOW));
@@ -126,7 +126,7 @@ pub fn a_job_that_repeats_goes_on_beside_an_open_one_of_its_key(fixture: &impl F
 }
 
 /// As when a program starts while another process runs the job.
-pub fn a_push_that_repeats_changes_the_job_that_runs_and_adds_none(fixture: &impl Fixture) {
+pub fn a_repeating_push_changes_the_running_job_and_creates_none(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, repeating("key", When::NOW));
     let running = start_one(store);
@@ -165,7 +165,7 @@ pub fn a_push_that_repeats_changes_the_job_that_runs_and_adds_none(fixture: &imp
 }
 
 /// That run may be done already. The caller pushes again with the next time.
-pub fn a_push_that_repeats_and_comes_after_its_time_changes_no_job(fixture: &impl Fixture) {
+pub fn a_repeating_push_after_its_time_changes_no_job(fixture: &impl Fixture) {
     let store = fixture.store();
     let passed = turn(store, &[], None).now;
     let push = |key, schedule| {
@@ -199,7 +199,9 @@ pub fn a_push_that_repeats_and_comes_after_its_time_changes_no_job(fixture: &imp
 }
 
 /// The running job does not get the schedule.
-pub fn a_push_that_repeats_adds_a_job_beside_one_that_runs_once(fixture: &impl Fixture) {
+pub fn a_repeating_push_creates_a_job_next_to_a_running_one_without_a_schedule(
+    fixture: &impl Fixture,
+) {
     let store = fixture.store();
     let once = put_one(store, keyed("key", b"once", When::NOW, Merge::Keep));
     let running = start_one(store);
@@ -230,7 +232,7 @@ pub fn a_cancel_by_key_ends_all_schedules_of_the_key(fixture: &impl Fixture) {
 }
 
 /// A push without a schedule keeps the job's schedule.
-pub fn a_merge_replaces_the_schedule_by_its_own(fixture: &impl Fixture) {
+pub fn a_merge_replaces_the_schedule(fixture: &impl Fixture) {
     let store = fixture.store();
     put_one(store, repeating("key", SECOND));
     let push = |schedule| {
@@ -260,7 +262,7 @@ pub fn a_merge_with_a_schedule_ends_the_bound_of_a_debounce(fixture: &impl Fixtu
 }
 
 /// Settles are carried out in order: the key is free for the first job, which is open again.
-pub fn a_job_goes_back_to_its_key_after_a_start_that_comes_before_it(fixture: &impl Fixture) {
+pub fn a_job_returns_to_its_key_after_an_earlier_start_of_the_same_turn(fixture: &impl Fixture) {
     let store = fixture.store();
     for act in [again(SECOND), Act::Retry { when: When::NOW }, Act::Release] {
         let id = put_one(store, repeating("key", When::NOW));
@@ -273,7 +275,7 @@ pub fn a_job_goes_back_to_its_key_after_a_start_that_comes_before_it(fixture: &i
         assert_eq!(turn(store, &settles, None).verdicts, [Verdict::Done; 2]);
         let state = |id| {
             let found = listed(store).into_iter().find(|job| job.id == id);
-            found.expect("it is there").state
+            found.expect("the job exists").state
         };
         assert_eq!(
             (state(id), state(other)),

@@ -60,12 +60,12 @@ pub fn a_job_whose_key_is_held_waits(fixture: &impl Fixture) {
 }
 
 /// A claim may postpone it, but its due time does not change.
-pub fn a_job_that_waited_for_its_key_has_its_own_time(fixture: &impl Fixture) {
+pub fn a_job_that_waited_for_its_key_keeps_its_due_time(fixture: &impl Fixture) {
     let store = fixture.store();
     let (first, second) = one_runs_and_one_waits(store);
     let listed = store.list(QUEUE, None, 10).expect("a list");
     let listed = listed.iter().find(|job| job.id == second);
-    let before = listed.expect("it is there").clone();
+    let before = listed.expect("the job exists").clone();
     assert!(before.due > before.at);
     fixture.advance(SECOND);
     assert_eq!(settle(store, &first, Act::Ack), Verdict::Done);
@@ -92,7 +92,7 @@ pub fn each_end_of_a_job_frees_its_key(fixture: &impl Fixture) {
 }
 
 /// Also if its next attempt is later than the other job's due time.
-pub fn a_job_that_comes_back_is_not_overtaken_by_the_next_one_of_its_key(fixture: &impl Fixture) {
+pub fn a_returning_job_is_not_overtaken_by_the_next_of_its_key(fixture: &impl Fixture) {
     let store = fixture.store();
     let back_off = SECOND * 100;
     let when = When::After(back_off);
@@ -132,7 +132,7 @@ pub fn a_job_that_comes_back_is_not_overtaken_by_the_next_one_of_its_key(fixture
 }
 
 /// And notifies watches.
-pub fn a_cancel_of_a_job_that_waits_frees_its_key(fixture: &impl Fixture) {
+pub fn a_cancel_of_a_waiting_job_frees_its_key(fixture: &impl Fixture) {
     let store = fixture.store();
     let (first, second) = one_runs_and_one_waits(store);
     let retry = Act::Retry {
@@ -150,7 +150,7 @@ pub fn a_cancel_of_a_job_that_waits_frees_its_key(fixture: &impl Fixture) {
 }
 
 /// A running job keeps its lease.
-pub fn a_cancel_beside_a_job_that_runs_leaves_it_its_lease(fixture: &impl Fixture) {
+pub fn a_cancel_of_another_job_of_the_key_keeps_the_running_jobs_lease(fixture: &impl Fixture) {
     let store = fixture.store();
     let (first, second) = one_runs_and_one_waits(store);
     let cancelled = store.cancel(QUEUE, Which::Id(second)).expect("an answer");
@@ -161,7 +161,7 @@ pub fn a_cancel_beside_a_job_that_runs_leaves_it_its_lease(fixture: &impl Fixtur
 }
 
 /// Also within the same turn.
-pub fn a_turn_that_frees_a_key_claims_what_waited_for_it(fixture: &impl Fixture) {
+pub fn a_turn_that_frees_a_key_claims_the_waiting_job(fixture: &impl Fixture) {
     let store = fixture.store();
     let (first, second) = one_runs_and_one_waits(store);
     let ack = first.settle(Act::Ack);
@@ -171,7 +171,7 @@ pub fn a_turn_that_frees_a_key_claims_what_waited_for_it(fixture: &impl Fixture)
 }
 
 /// A stale settle must not affect a job that waits for its key, or that another holder has.
-pub fn a_settle_that_is_too_late_hinders_no_other_job_of_its_key(fixture: &impl Fixture) {
+pub fn a_stale_settle_does_not_affect_other_jobs_of_its_key(fixture: &impl Fixture) {
     let store = fixture.store();
     let acked = |leases: &[&Lease]| {
         let settles: Vec<_> = leases.iter().map(|lease| lease.settle(Act::Ack)).collect();
@@ -200,7 +200,7 @@ pub fn a_settle_that_is_too_late_hinders_no_other_job_of_its_key(fixture: &impl 
 }
 
 /// But no longer.
-pub fn a_lease_that_is_extended_keeps_its_key(fixture: &impl Fixture) {
+pub fn an_extended_lease_keeps_its_key(fixture: &impl Fixture) {
     let store = fixture.store();
     let (first, second) = one_runs_and_one_waits(store);
     fixture.advance(LEASE - SECOND);
@@ -237,7 +237,7 @@ pub fn a_dead_holder_keeps_its_key_until_its_lease_ends(fixture: &impl Fixture) 
 }
 
 /// Both were started before keys were serial. The open job waits for both.
-pub fn a_job_that_comes_back_waits_for_another_one_of_its_key_that_runs(fixture: &impl Fixture) {
+pub fn a_returning_job_waits_for_a_running_job_of_its_key(fixture: &impl Fixture) {
     let store = fixture.store();
     let [first, second] = two_that_run(store);
     push(store, "key", b"open");
@@ -252,7 +252,7 @@ pub fn a_job_that_comes_back_waits_for_another_one_of_its_key_that_runs(fixture:
 }
 
 /// If two jobs were started before keys were serial, a claim of one fences off the holder of the other.
-pub fn a_claim_fences_off_who_held_another_job_of_the_key(fixture: &impl Fixture) {
+pub fn a_claim_fences_off_stale_holders_of_the_key(fixture: &impl Fixture) {
     let store = fixture.store();
     let [first, second] = two_that_run(store);
     store
@@ -273,7 +273,7 @@ pub fn a_claim_fences_off_who_held_another_job_of_the_key(fixture: &impl Fixture
 }
 
 /// The holder is late, but no other job of the key was claimed.
-pub fn a_lease_that_ended_unclaimed_is_still_good_for_its_key(fixture: &impl Fixture) {
+pub fn an_expired_lease_is_valid_until_its_key_is_claimed(fixture: &impl Fixture) {
     let store = fixture.store();
     let (first, second) = one_runs_and_one_waits(store);
     fixture.advance(LEASE + HORIZON);
@@ -285,7 +285,7 @@ pub fn a_lease_that_ended_unclaimed_is_still_good_for_its_key(fixture: &impl Fix
 }
 
 /// The next job of the key is not claimed at the same time.
-pub fn a_job_that_is_claimed_ahead_holds_its_key(fixture: &impl Fixture) {
+pub fn a_job_claimed_ahead_holds_its_key(fixture: &impl Fixture) {
     let store = fixture.store();
     let (first, second) = one_runs_and_one_waits(store);
     let retry = Act::Retry {
@@ -306,7 +306,7 @@ pub fn a_job_that_is_claimed_ahead_holds_its_key(fixture: &impl Fixture) {
 }
 
 /// A claim returns as many jobs with free keys as it asks for.
-pub fn what_waits_for_its_key_hides_nothing(fixture: &impl Fixture) {
+pub fn jobs_that_wait_for_their_key_hide_no_others(fixture: &impl Fixture) {
     let store = fixture.store();
     store
         .serialize_keys(QUEUE, true)
@@ -327,7 +327,7 @@ pub fn what_waits_for_its_key_hides_nothing(fixture: &impl Fixture) {
 }
 
 /// Also a claim that finds no job: the result is the end of a lease at the latest.
-pub fn a_claim_says_when_a_key_is_free_at_the_latest(fixture: &impl Fixture) {
+pub fn a_claim_returns_when_a_key_is_free_at_the_latest(fixture: &impl Fixture) {
     let store = fixture.store();
     one_runs_and_one_waits(store);
     let answer = turn(store, &[], Some(claim_of(10, 10)));
@@ -337,7 +337,7 @@ pub fn a_claim_says_when_a_key_is_free_at_the_latest(fixture: &impl Fixture) {
 }
 
 /// Also if an acknowledgement frees it, which is not announced otherwise.
-pub fn a_key_that_is_free_again_is_announced_to_watches(fixture: &impl Fixture) {
+pub fn a_freed_key_is_announced_to_watches(fixture: &impl Fixture) {
     let store = fixture.store();
     let heard = Heard::new();
     let (first, second) = one_runs_and_one_waits(store);
@@ -349,7 +349,7 @@ pub fn a_key_that_is_free_again_is_announced_to_watches(fixture: &impl Fixture) 
 }
 
 /// Jobs that ran at the same time are settled as usual.
-pub fn keys_are_serial_until_that_is_taken_back(fixture: &impl Fixture) {
+pub fn serial_keys_can_be_disabled(fixture: &impl Fixture) {
     let store = fixture.store();
     assert!(!store.stats(QUEUE).expect("figures").serial_keys);
     let [first, second] = two_that_run(store);
@@ -373,7 +373,7 @@ pub fn keys_are_serial_until_that_is_taken_back(fixture: &impl Fixture) {
 }
 
 /// And no job waits for a free key: no lease ends by itself in this test.
-pub fn one_job_of_a_key_runs_whoever_claims_it(fixture: &impl Fixture) {
+pub fn one_job_of_a_key_runs_at_a_time_across_processes(fixture: &impl Fixture) {
     const THREADS: usize = 4;
     const ROUNDS: usize = 30;
     const KEYS: [&str; 3] = ["a", "b", "c"];
@@ -422,7 +422,7 @@ pub fn one_job_of_a_key_runs_whoever_claims_it(fixture: &impl Fixture) {
 }
 
 /// Other queues are unaffected.
-pub fn a_pause_and_serial_keys_concern_one_queue(fixture: &impl Fixture) {
+pub fn a_pause_and_serial_keys_apply_to_one_queue(fixture: &impl Fixture) {
     const OTHER: &str = "other";
     let store = fixture.store();
     let push = || {
@@ -452,5 +452,5 @@ pub fn a_pause_and_serial_keys_concern_one_queue(fixture: &impl Fixture) {
     store.pause(QUEUE, false).expect("an answer");
     assert_eq!(starts(), [1, 0]);
     push();
-    assert_eq!(starts(), [0, 1], "beside one of its key");
+    assert_eq!(starts(), [0, 1], "another job of its key runs");
 }

@@ -34,7 +34,7 @@ fn started(leases: &[Lease]) -> Vec<JobId> {
 }
 
 /// Urgent jobs are ordered by time, then by id. They precede jobs within the horizon.
-pub fn an_urgent_job_that_is_due_is_claimed_before_others(fixture: &impl Fixture) {
+pub fn a_due_urgent_job_is_claimed_before_others(fixture: &impl Fixture) {
     let store = fixture.store();
     put(store, &vec![job(b"before", When::NOW); 30]);
     fixture.advance(SECOND);
@@ -64,7 +64,7 @@ pub fn an_urgent_job_that_is_due_is_claimed_before_others(fixture: &impl Fixture
 }
 
 /// The limits for started jobs and for jobs claimed ahead include urgent ones.
-pub fn urgent_jobs_are_claimed_no_more_than_a_claim_asks_for(fixture: &impl Fixture) {
+pub fn a_claim_takes_no_more_urgent_jobs_than_it_asks_for(fixture: &impl Fixture) {
     let store = fixture.store();
     for (max, start, ahead) in [
         (4, 1, 1),
@@ -101,7 +101,7 @@ pub fn urgent_jobs_are_claimed_no_more_than_a_claim_asks_for(fixture: &impl Fixt
 }
 
 /// It is neither started nor claimed early: within the horizon, urgency is ignored.
-pub fn an_urgent_job_is_claimed_no_earlier_for_it(fixture: &impl Fixture) {
+pub fn urgency_does_not_make_a_claim_earlier(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, urgent(job(b"urgent", HORIZON * 2 + SECOND)));
     assert!(claimed(store, 10, 10).leases.is_empty());
@@ -123,7 +123,7 @@ pub fn an_urgent_job_is_claimed_no_earlier_for_it(fixture: &impl Fixture) {
 }
 
 /// So every eighth claim serves the other jobs.
-pub fn a_claim_by_time_takes_urgent_jobs_in_their_turn(fixture: &impl Fixture) {
+pub fn a_claim_by_time_ignores_urgency(fixture: &impl Fixture) {
     let store = fixture.store();
     let mut expected = Vec::new();
     for number in 0..6 {
@@ -172,7 +172,7 @@ pub fn a_merge_makes_the_pending_job_urgent(fixture: &impl Fixture) {
 }
 
 /// A later push of its key is a new job.
-pub fn a_job_that_is_done_leaves_its_urgency_to_none(fixture: &impl Fixture) {
+pub fn a_finished_urgent_job_does_not_affect_the_next_of_its_key(fixture: &impl Fixture) {
     let store = fixture.store();
     for act in [Act::Ack, Act::Again { when: When::NOW }] {
         let new = keyed("key", b"job", When::NOW, Merge::Keep);
@@ -187,7 +187,7 @@ pub fn a_job_that_is_done_leaves_its_urgency_to_none(fixture: &impl Fixture) {
 }
 
 /// It is claimed first each time.
-pub fn an_urgent_job_stays_so(fixture: &impl Fixture) {
+pub fn an_urgent_job_stays_urgent(fixture: &impl Fixture) {
     let store = fixture.store();
     let new = NewJob {
         schedule: Some("hourly"),

@@ -8,7 +8,7 @@
 
 use std::mem;
 
-use sync_shim::fork_count;
+use sync_shim::Process;
 
 use crate::error::{ErrorKind, StoreError};
 use crate::store::Result;
@@ -16,8 +16,7 @@ use crate::store::Result;
 /// Holds a resource of the process that created it.
 #[derive(Debug)]
 pub struct Own<T> {
-    /// `fork_count()` at its creation.
-    forks: usize,
+    process: Process,
     /// `Some` until the drop.
     it: Option<T>,
 }
@@ -26,13 +25,9 @@ impl<T> Own<T> {
     /// Wraps a resource of this process.
     pub fn new(it: T) -> Self {
         Self {
-            forks: fork_count(),
+            process: Process::current(),
             it: Some(it),
         }
-    }
-
-    fn is_forked(&self) -> bool {
-        fork_count() != self.forks
     }
 
     /// Returns the resource.
@@ -40,14 +35,14 @@ impl<T> Own<T> {
     /// # Errors
     /// [`ErrorKind::Forked`] in a forked child.
     pub fn get(&self) -> Result<&T> {
-        let it = self.it.as_ref().filter(|_| !self.is_forked());
+        let it = self.it.as_ref().filter(|_| self.process.is_current());
         it.ok_or_else(|| StoreError::new(ErrorKind::Forked))
     }
 }
 
 impl<T> Drop for Own<T> {
     fn drop(&mut self) {
-        if self.is_forked() {
+        if !self.process.is_current() {
             mem::forget(self.it.take());
         }
     }

@@ -1,11 +1,11 @@
-//! The plans, asked for of every small state.
+//! The plans of all small states.
 
 use super::*;
 
 const MILLI: Duration = Duration::from_millis(1);
-/// Of the views: a job that is due within it may be claimed ahead.
+/// The views' horizon: a job due within it may be claimed ahead.
 const WITHIN: Duration = Duration::from_millis(10);
-/// What the store's clock shows in the views.
+/// The store's time in the views.
 const NOW: StoreTime = StoreTime::from_micros(1_000_000_000);
 
 fn soon() -> StoreTime {
@@ -21,7 +21,7 @@ fn before(at: Instant, span: Duration) -> Instant {
         .expect("the time of the views is late enough")
 }
 
-/// A view in which nothing is to be done.
+/// Returns a view with nothing to do.
 fn idle() -> View {
     let now = Instant::now() + SAFETY_LOOK * 2; // So that there are earlier times.
     View {
@@ -57,7 +57,7 @@ fn idle() -> View {
     }
 }
 
-/// Shows every combination of small counters and near times that add up, of a store that answers.
+/// Passes every combination of small counters and near times that is consistent, for a store that responds.
 fn every_view(mut check: impl FnMut(&View)) {
     let mut views = 0;
     let idle = idle();
@@ -119,7 +119,7 @@ fn every_view(mut check: impl FnMut(&View)) {
     assert!(views > 500_000, "only {views} views were looked at");
 }
 
-/// The turns of all views.
+/// Passes the turns of all views.
 fn every_turn(mut check: impl FnMut(&View, TurnPlan)) {
     let mut turns = 0;
     every_view(|view| {
@@ -131,7 +131,7 @@ fn every_turn(mut check: impl FnMut(&View, TurnPlan)) {
     assert!(turns > 100_000, "only {turns} turns were planned");
 }
 
-/// The sleeps of all views.
+/// Passes the sleeps of all views.
 fn every_sleep(mut check: impl FnMut(&View, StoreTime, Option<Instant>)) {
     let mut sleeps = 0;
     every_view(|view| {
@@ -143,7 +143,7 @@ fn every_sleep(mut check: impl FnMut(&View, StoreTime, Option<Instant>)) {
     assert!(sleeps > 10_000, "only {sleeps} sleeps were planned");
 }
 
-/// What calls may be given, as the pump's promises say.
+/// Returns how many jobs calls may be given, by the pump's invariants.
 fn may_start(view: &View) -> usize {
     if view.closing {
         0
@@ -152,7 +152,7 @@ fn may_start(view: &View) -> usize {
     }
 }
 
-/// The store has said so, and the safety look is not due.
+/// The store has said so, and no safety look is due.
 fn is_paused(view: &View) -> bool {
     let claimed_at = view.known.claimed_at.expect("it was answered");
     let is_stale = view.now - claimed_at >= SAFETY_LOOK && may_start(view) > 0;
@@ -164,7 +164,7 @@ fn is_claim_pausing(view: &View) -> bool {
 }
 
 #[test]
-fn starts_and_claims_are_no_more_than_calls_want_and_the_rate_allows() {
+fn starts_and_claims_do_not_exceed_the_demand_and_the_rate() {
     let mut claims = 0;
     every_turn(|view, turn| {
         assert!(turn.start <= may_start(view).min(view.due), "{view:?}");
@@ -183,7 +183,7 @@ fn starts_and_claims_are_no_more_than_calls_want_and_the_rate_allows() {
 }
 
 #[test]
-fn due_jobs_that_calls_want_start_and_others_are_given_back_but_for_the_prefetch() {
+fn wanted_due_jobs_start_and_others_are_released_except_for_the_prefetch() {
     every_view(|view| {
         let (start, release) = match view.plan() {
             Plan::Turn(TurnPlan { start, release, .. }) => (start, release),
@@ -213,7 +213,7 @@ fn a_turn_without_settles_and_claim_is_not_made() {
 }
 
 #[test]
-fn commands_are_sent_at_once_but_for_those_that_can_wait_while_an_awaited_job_falls_due() {
+fn only_commands_that_can_wait_are_held_back_while_an_awaited_job_falls_due() {
     let mut holds = 0;
     every_view(|view| {
         let sent = match view.plan() {
@@ -254,7 +254,7 @@ fn commands_are_sent_at_once_but_for_those_that_can_wait_while_an_awaited_job_fa
 }
 
 #[test]
-fn nothing_that_could_be_done_is_slept_over() {
+fn the_pump_does_not_sleep_while_it_has_something_to_do() {
     every_sleep(|view, _, _| {
         assert!(view.next_renewal.is_none_or(|at| at > view.now), "{view:?}");
         let wanted = may_start(view);
@@ -273,7 +273,7 @@ fn nothing_that_could_be_done_is_slept_over() {
     });
 }
 
-/// The same pump when its sleep has timed out.
+/// Returns the view of the same pump after its sleep has timed out.
 fn at(view: &View, until: Instant) -> View {
     let store_now = view.offset.expect("it is known").store_time(until);
     let has_fallen_due = view.next_due.is_some_and(|due| due <= store_now);
@@ -291,7 +291,7 @@ fn at(view: &View, until: Instant) -> View {
 }
 
 #[test]
-fn no_sleep_ends_before_it_begins_and_none_follows_that_ends_at_once() {
+fn sleeps_end_in_the_future_and_are_not_followed_by_empty_ones() {
     let mut dones = 0;
     every_sleep(|view, _, until| {
         let Some(until) = until else { return };
@@ -403,7 +403,7 @@ fn each_reason_to_wake_ends_the_sleep() {
 }
 
 #[test]
-fn a_token_ends_the_sleep_only_if_a_call_waits_for_one() {
+fn a_token_ends_the_sleep_only_if_a_call_waits_for_it() {
     let token = View {
         next_token: Some(idle().now + MILLI),
         ..idle()
@@ -447,7 +447,7 @@ fn an_announcement_concerns_a_sleep_exactly_if_it_changes_the_plan() {
 }
 
 #[test]
-fn after_an_error_nothing_is_done_before_the_pause_ends() {
+fn after_an_error_the_pump_pauses() {
     every_view(|view| {
         let retry_at = view.now + MILLI;
         let pausing = View {
@@ -470,7 +470,7 @@ fn after_an_error_nothing_is_done_before_the_pause_ends() {
 }
 
 #[test]
-fn lost_claims_are_recovered_and_the_watch_is_looked_at_before_anything_else_is_claimed() {
+fn lost_claims_are_recovered_and_the_watch_is_polled_before_a_claim() {
     every_view(|view| {
         let lost = View {
             has_lost_claim: true,
@@ -489,7 +489,7 @@ fn lost_claims_are_recovered_and_the_watch_is_looked_at_before_anything_else_is_
 }
 
 #[test]
-fn the_pump_ends_when_it_is_closing_and_holds_nothing_or_at_its_deadline() {
+fn a_closing_pump_ends_when_it_holds_no_job_or_at_its_deadline() {
     every_view(|view| {
         for has_lost_claim in [false, true] {
             let view = View {
@@ -512,7 +512,7 @@ fn the_pump_ends_when_it_is_closing_and_holds_nothing_or_at_its_deadline() {
 }
 
 #[test]
-fn nothing_is_known_and_nothing_due_before_the_stores_first_answer() {
+fn before_the_first_response_no_job_is_due() {
     let view = View {
         offset: None,
         known: Known::nothing(),
@@ -551,7 +551,7 @@ fn claimed(first: StoreTime, first_free: StoreTime) -> Claimed {
 }
 
 #[test]
-fn one_claim_of_eight_goes_by_time_alone() {
+fn one_claim_of_eight_ignores_urgency() {
     let mut view = View {
         demand: 1,
         known: Known::nothing(),
@@ -572,7 +572,7 @@ fn one_claim_of_eight_goes_by_time_alone() {
 }
 
 #[test]
-fn a_locked_job_is_claimed_again_after_pauses_that_double_up_to_their_longest() {
+fn a_locked_job_is_retried_after_pauses_that_double_up_to_a_maximum() {
     let mut known = Known::nothing();
     let locked = claimed(NOW.after(LOCKED_AGAIN), NOW);
     let mut expected = LOCKED_AGAIN;

@@ -42,7 +42,7 @@ fn passes(held: u64) -> [(u64, u64); 2] {
 }
 
 #[test]
-fn a_pass_costs_the_same_however_many_jobs_are_held() {
+fn the_cost_of_a_pass_does_not_depend_on_the_number_of_held_jobs() {
     let few = passes(2);
     assert_eq!(few.map(|(_, turns)| turns), [0, 1]);
     for held in [100, 10_000] {

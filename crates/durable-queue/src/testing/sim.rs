@@ -162,7 +162,7 @@ impl Queue {
             if merge == Merge::Keep {
                 return (Put::Kept(id), StoreTime::NEVER);
             }
-            let old = self.jobs.get_mut(&id).expect("it is there");
+            let old = self.jobs.get_mut(&id).expect("the job exists");
             job.payload.clone_into(&mut old.payload);
             old.schedule = job.schedule.map(str::to_owned);
             old.urgent |= job.urgent;
@@ -170,7 +170,7 @@ impl Queue {
             return (Put::Merged(id), StoreTime::NEVER);
         }
         if let Some(id) = job.key.and_then(|key| self.open(key)) {
-            let old = self.jobs.get_mut(&id).expect("it is pending");
+            let old = self.jobs.get_mut(&id).expect("the job is pending");
             return match merge.merged(old.at, old.most, new) {
                 None => (Put::Kept(id), StoreTime::NEVER),
                 Some(at) => {
@@ -246,7 +246,7 @@ impl Queue {
         let begun = others.iter().filter(|job| is_open && job.ran);
         let begun = begun.map(|job| job.due.max(now.after(SHORTLY))).max();
         if let Some(end) = lease.or(begun) {
-            let job = self.jobs.get_mut(&id).expect("it is there");
+            let job = self.jobs.get_mut(&id).expect("the job exists");
             (job.token, job.started) = (None, false);
             job.due = job.at.max(end.after(claim.horizon));
             return false;
@@ -290,7 +290,7 @@ impl Queue {
                 self.reopen(id);
             }
             Act::Bury { error } | Act::Reject { error } => {
-                let job = self.jobs.remove(&id).expect("it was there");
+                let job = self.jobs.remove(&id).expect("the job exists");
                 let begun = u32::from(matches!(act, Act::Reject { .. }));
                 let dead = DeadJob {
                     id,
@@ -324,7 +324,7 @@ impl Queue {
         if is_taken {
             return (Cancelled::Taken, never);
         }
-        let job = self.jobs.remove(&id).expect("it was found");
+        let job = self.jobs.remove(&id).expect("the job exists");
         let frees_key = self.bring_back(job.key.as_deref());
         let announced = job.announced(if frees_key { ANYTHING } else { never });
         let (payload, attempts) = (job.payload, job.attempts);
@@ -360,7 +360,7 @@ impl Queue {
             if !may || started + ahead >= max || !has_room || !self.has_its_key(id, now, claim) {
                 continue;
             }
-            let job = self.jobs.get_mut(&id).expect("it is there");
+            let job = self.jobs.get_mut(&id).expect("the job exists");
             if due <= now && started < claim.start {
                 started += 1;
                 job.started = false;
@@ -495,7 +495,7 @@ impl Store for SimStore {
                 None => (Reset::Never, never),
                 Some(id) if queue.jobs[&id].is_taken(now) => (Reset::Taken, never),
                 Some(id) => {
-                    let job = queue.jobs.get_mut(&id).expect("it was found");
+                    let job = queue.jobs.get_mut(&id).expect("the job exists");
                     let at = when.resolve(now);
                     let announced = job.announced(at);
                     job.put_at(at);
@@ -613,7 +613,7 @@ impl Store for SimStore {
                     if !key.is_some_and(is_free) {
                         continue;
                     }
-                    let dead = queue.dead.remove(id).expect("it was found");
+                    let dead = queue.dead.remove(id).expect("the job exists");
                     let job = Job {
                         at: now,
                         most: StoreTime::NEVER,

@@ -1,4 +1,4 @@
-//! Pushes that go together, each with a key, a policy and an urgency of its own.
+//! Batched pushes, whose jobs have their own keys, policies and urgency.
 
 use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{CarriedOut, DurableQueue, ErrorKind, Merge, Push, Put, Store, When};
@@ -13,7 +13,7 @@ fn push(text: &str, when: impl Into<When>) -> Push<String> {
     Push::new(job(text), when)
 }
 
-/// What is due, in the order in which it is handed out, with its key.
+/// Takes all due jobs, and returns them in order with their keys.
 fn take_all<S: Store>(queue: &Queue<S>) -> Vec<(String, Option<Vec<u8>>)> {
     let due = queue.store_stats().unwrap().due;
     let take = |_| {
@@ -33,8 +33,8 @@ fn keyed(text: &str, key: &str) -> (String, Option<Vec<u8>>) {
     (job(text), Some(key.as_bytes().to_vec()))
 }
 
-/// Of a job that is pending under each key before, and of one that is not.
-fn a_batch_has_all_that_single_pushes_have<S: Store>(time: &Time, queue: &Queue<S>) {
+/// Pushes a batch onto keys with and without a pending job.
+fn jobs_of_a_batch_behave_like_single_pushes<S: Store>(time: &Time, queue: &Queue<S>) {
     let keys = ["keep", "earliest", "latest", "debounce"];
     let pending = keys.map(|key| push("old", SECOND * 2).keyed(key, Merge::Keep));
     let pending = queue.push_many(pending.into()).unwrap();
@@ -87,21 +87,21 @@ fn a_batch_has_all_that_single_pushes_have<S: Store>(time: &Time, queue: &Queue<
 }
 
 #[testkit::test]
-fn a_batch_has_keys_policies_and_urgent_jobs_as_single_pushes_have() {
+fn jobs_of_a_batch_have_keys_policies_and_urgency_like_single_pushes() {
     let time = Time::new();
-    a_batch_has_all_that_single_pushes_have(&time, &time.queue(time.sim()));
+    jobs_of_a_batch_behave_like_single_pushes(&time, &time.queue(time.sim()));
 }
 
 #[testkit::test]
-fn a_batch_in_a_file_has_keys_policies_and_urgent_jobs_as_single_pushes_have() {
+fn jobs_of_a_batch_in_sqlite_have_keys_policies_and_urgency_like_single_pushes() {
     let (time, folder) = (Time::new(), Folder::new());
     let store = SqliteStore::options().clock(time.store.clone());
     let store = store.open(folder.file("jobs")).unwrap();
-    a_batch_has_all_that_single_pushes_have(&time, &time.queue(store));
+    jobs_of_a_batch_behave_like_single_pushes(&time, &time.queue(store));
 }
 
 #[test]
-fn all_that_a_handle_for_urgent_jobs_pushes_is_urgent() {
+fn all_batches_of_an_urgent_handle_are_urgent() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.urgent().push_many(vec![push("a", LONG); 2]).unwrap();
@@ -114,7 +114,7 @@ fn all_that_a_handle_for_urgent_jobs_pushes_is_urgent() {
 }
 
 #[test]
-fn a_batch_that_is_refused_comes_back_as_it_was_and_nothing_of_it_is_entered() {
+fn a_rejected_batch_is_returned_and_not_inserted() {
     let time = Time::new();
     let store = SimStore::with_faults(time.store.clone(), |call| match call {
         Call::Enqueue => Fault::Refused(ErrorKind::Full),
@@ -136,7 +136,7 @@ fn a_batch_that_is_refused_comes_back_as_it_was_and_nothing_of_it_is_entered() {
 }
 
 #[testkit::test]
-fn a_batch_of_the_callers_own_transaction_comes_with_its_commit_and_not_without() {
+fn a_batch_of_the_callers_transaction_exists_only_if_it_commits() {
     let (time, folder) = (Time::new(), Folder::new());
     let store = SqliteStore::options().clock(time.store.clone());
     let store = store.open(folder.file("jobs")).unwrap();

@@ -1,5 +1,5 @@
-//! The store's clock is another one than ours: it is set, and runs faster or slower. Nothing is early by it,
-//! nothing is lost, and a pump that waits finds out by its next look. In the simulation, and on `SQLite`.
+//! The store's clock differs from the local one: it is set, and runs faster or slower. No job is early or
+//! lost, and a waiting pump finds out by its next look. In the simulation and on `SQLite`.
 
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -13,12 +13,13 @@ use durable_queue::{
 use durable_queue_sqlite::SqliteStore;
 use sync_shim::{Clock as _, ManualClock};
 
-use crate::support::{Folder, SECOND, Time, beside, job};
+use crate::support::{Folder, SECOND, Time, job, on_thread};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const MILLI: Duration = Duration::from_millis(1);
 
-/// Shows another time than ours, and is moved with it, by so many microseconds for each million.
+/// Shows another time than the local clock, and advances with it at another speed, in microseconds per
+/// million.
 #[derive(Clone, Debug)]
 struct OwnClock {
     clock: ManualClock,
@@ -28,7 +29,7 @@ struct OwnClock {
 }
 
 impl OwnClock {
-    /// Years behind ours.
+    /// Years behind the local clock.
     const START: i64 = 1_000_000_000_000;
 
     fn shift(&self, micros: i64) {
@@ -52,7 +53,7 @@ impl StoreClock for OwnClock {
     }
 }
 
-/// A store of one party, by a clock.
+/// A store with a clock that the test sets.
 trait Kept: Store + Clone {
     fn keep(folder: &Folder, clock: OwnClock) -> Self;
 }
@@ -63,7 +64,7 @@ impl Kept for SimStore {
     }
 }
 
-/// Its clock is the machine's, which any administrator sets.
+/// Its clock is the machine's, which an administrator may set.
 impl Kept for SqliteStore {
     fn keep(folder: &Folder, clock: OwnClock) -> Self {
         let options = Self::options().clock(clock).watch_every(None);
@@ -102,10 +103,10 @@ impl<S: Kept> World<S> {
         }
     }
 
-    /// Another thread takes a job, and says what the store's clock showed then.
+    /// Takes a job on another thread, and returns it with the store's time at that moment.
     fn taker(&self) -> JoinHandle<(Claimed<String>, StoreTime)> {
         let clock = self.clock.clone();
-        beside(&self.queue, move |queue| {
+        on_thread(&self.queue, move |queue| {
             let taken = queue.take().unwrap();
             let now = clock.now();
             assert!(taken.due() <= now, "it is early");
@@ -113,12 +114,12 @@ impl<S: Kept> World<S> {
         })
     }
 
-    /// Until the pump sleeps, with what it has to do done.
+    /// Waits until the pump sleeps and has nothing left to do.
     fn wait_for_sleep(&self) {
         self.time.clock.wait_for_sleepers(1);
     }
 
-    /// The pump sleeps, and holds the job.
+    /// Waits until the pump sleeps and holds the job.
     fn wait_for_claim(&self) {
         while self.queue.list(None, 1).unwrap()[0].state != JobState::Claimed {
             thread::yield_now();
@@ -132,7 +133,7 @@ impl<S: Kept> World<S> {
         }
     }
 
-    /// Moves time to where the pump wants to look, again and again, until so long after the beginning.
+    /// Repeatedly moves time to the pump's next look, until `passed` after the start.
     fn run_until(&self, passed: Duration) {
         let end = self.clock.epoch + passed;
         loop {
@@ -146,7 +147,7 @@ impl<S: Kept> World<S> {
         }
     }
 
-    /// The same, until a job is handed out.
+    /// Like `run_until`, until a job is handed out.
     fn run_until_taken(&self) {
         loop {
             self.wait_for_sleep();
@@ -164,7 +165,7 @@ impl<S: Kept> World<S> {
     }
 }
 
-/// Claims what is due, as another process would.
+/// Claims due jobs, as another process would.
 fn steal(store: &impl Store) -> usize {
     let claim = Claim {
         token: Token::random(),
@@ -193,8 +194,8 @@ fn a_store_whose_clock_is_years_away_from_ours_hands_out_on_the_tick<S: Kept>() 
     }
 }
 
-/// It asks again, and does not ask without end.
-fn a_store_whose_clock_runs_slower_or_faster_is_never_early_and_asked_a_few_times<S: Kept>() {
+/// It asks again, but not endlessly.
+fn with_a_slower_or_faster_clock_no_job_is_early_and_few_turns_are_made<S: Kept>() {
     const MOST_TURNS: u64 = 60;
     for (confirm, speed) in [
         (true, 999_000),
@@ -209,7 +210,7 @@ fn a_store_whose_clock_runs_slower_or_faster_is_never_early_and_asked_a_few_time
         let due = world.clock.now().after(SECOND * 10);
         world.run_until_taken();
         let (taken, now) = taker.join().unwrap();
-        // By a faster one it is late, for the pump had waited by ours.
+        // With a faster clock the job is late, because the pump waits by the local one.
         let drift = SECOND / 100_000 * u32::try_from(speed.saturating_sub(1_000_000)).unwrap();
         let late = now.since(due);
         assert!(late <= drift + MILLI, "{speed}: {late:?}");
@@ -231,8 +232,8 @@ fn a_clock_set_forward_while_the_pump_waits_makes_a_job_due_at_its_next_look<S: 
     }
 }
 
-/// What is pushed then is announced with a later time than that for which the pump waits.
-fn a_job_that_is_pushed_after_the_clock_was_set_forward_is_found_by_the_next_look<S: Kept>() {
+/// Such a job is announced with a later time than that for which the pump waits.
+fn a_job_pushed_after_the_clock_was_set_forward_is_found_by_the_next_look<S: Kept>() {
     let world = World::<S>::new(true);
     world.queue.push(job("later"), HOUR * 2).unwrap();
     let taker = world.taker();
@@ -273,8 +274,9 @@ fn a_job_pushed_after_the_clock_was_set_back_is_handed_out_at_once<S: Kept>() {
     assert_eq!(taker.join().unwrap().0.id(), id);
 }
 
-/// By our clock their tick comes no sooner, and by the store's their leases have ended: another may have them.
-fn a_clock_set_forward_over_a_job_that_lies_ahead_leaves_it_to_one_holder<S: Kept>() {
+/// By the local clock the job is not due sooner. By the store's, its lease has expired, so another process
+/// may have it.
+fn a_clock_set_forward_over_a_job_ahead_leaves_it_to_one_holder<S: Kept>() {
     for confirm in [true, false] {
         for is_stolen in [false, true] {
             let world = World::<S>::new(confirm);
@@ -288,7 +290,7 @@ fn a_clock_set_forward_over_a_job_that_lies_ahead_leaves_it_to_one_holder<S: Kep
             }
             world.time.advance(HORIZON);
             if confirm && is_stolen {
-                // The other one comes by a look, at the latest.
+                // The other job is found by a regular look at the latest.
                 world.run_until_taken();
             }
             let (taken, _) = taker.join().unwrap();
@@ -300,10 +302,8 @@ fn a_clock_set_forward_over_a_job_that_lies_ahead_leaves_it_to_one_holder<S: Kep
     }
 }
 
-/// It comes when the store's clock shows its time again, and not when a lease has ended after that.
-fn a_clock_set_back_over_a_job_that_lies_ahead_makes_it_wait_for_the_clock_and_no_longer<
-    S: Kept,
->() {
+/// It is handed out when the store's clock shows its time again, not when a lease has expired later.
+fn a_clock_set_back_over_a_job_ahead_delays_it_until_the_clock_shows_its_time<S: Kept>() {
     for is_noticed in [false, true] {
         let world = World::<S>::new(true);
         world.queue.push(job("job"), HORIZON).unwrap();
@@ -311,7 +311,7 @@ fn a_clock_set_back_over_a_job_that_lies_ahead_makes_it_wait_for_the_clock_and_n
         world.wait_for_claim();
         world.clock.set_back();
         if is_noticed {
-            // Another turn, before the tick.
+            // Another turn, before the due time.
             let turns = world.turns();
             world.queue.announce();
             while world.turns() == turns {
@@ -327,8 +327,8 @@ fn a_clock_set_back_over_a_job_that_lies_ahead_makes_it_wait_for_the_clock_and_n
     }
 }
 
-/// Nor does it take the room of others, which are claimed ahead as before.
-fn what_lay_ahead_when_the_clock_was_set_back_is_given_back<S: Kept>() {
+/// It also does not take the place of others, which are claimed ahead as before.
+fn jobs_ahead_are_released_when_the_clock_is_set_back<S: Kept>() {
     let world = World::<S>::new(true);
     world.queue.push(job("job"), HORIZON).unwrap();
     let taker = world.taker();
@@ -345,11 +345,14 @@ fn what_lay_ahead_when_the_clock_was_set_back_is_given_back<S: Kept>() {
     assert_eq!((taken.as_str(), taken.due()), ("other", now));
 }
 
-/// The handler cannot know that it is early by the store's clock: it is told, and the job comes again.
-fn a_clock_set_back_over_an_unconfirmed_job_fences_its_handler_off_and_brings_it_again<S: Kept>() {
+/// The handler cannot know that it is early by the store's clock: it is told, and the job is handed out
+/// again.
+fn a_clock_set_back_over_an_unconfirmed_job_fences_off_its_handler_and_it_is_handed_out_again<
+    S: Kept,
+>() {
     let world = World::<S>::new(false);
     world.queue.push(job("job"), HORIZON).unwrap();
-    let taker = beside(&world.queue, |queue| queue.take().unwrap());
+    let taker = on_thread(&world.queue, |queue| queue.take().unwrap());
     world.wait_for_claim();
     world.clock.set_back();
     world.time.advance(HORIZON);
@@ -419,15 +422,13 @@ fn put_hourly<S: Kept>(world: &World<S>) {
         .unwrap();
 }
 
-/// In microseconds: whole hours.
+/// Whole hours in microseconds.
 fn is_full_hour(time: StoreTime) -> bool {
     time.as_micros() % i64::try_from(HOUR.as_micros()).unwrap() == 0
 }
 
-/// All that were passed over are made up for by one run.
-fn a_clock_set_forward_over_ticks_of_a_job_that_repeats_brings_one_run_and_then_the_next_tick<
-    S: Kept,
->() {
+/// All skipped times result in a single run.
+fn a_clock_set_forward_over_ticks_results_in_one_run_and_then_the_next_tick<S: Kept>() {
     let world = World::<S>::new(true);
     put_hourly(&world);
     let taker = world.taker();
@@ -439,13 +440,13 @@ fn a_clock_set_forward_over_ticks_of_a_job_that_repeats_brings_one_run_and_then_
     let (taken, now) = taker.join().unwrap();
     taken.ack().unwrap();
     let [next] = &world.queue.list(None, 10).unwrap()[..] else {
-        panic!("it is there, and once");
+        panic!("the job exists once");
     };
     assert!(is_full_hour(next.at) && next.at > now && next.at.since(now) <= HOUR);
 }
 
-/// Its run is in progress or over: that hour has been worked off, and comes by the clock a second time.
-fn a_clock_set_back_over_a_tick_of_a_job_that_repeats_does_not_bring_it_twice<S: Kept>() {
+/// Its run is in progress or done when the clock shows that hour again.
+fn a_clock_set_back_over_a_tick_does_not_repeat_it<S: Kept>() {
     for is_done_before in [true, false] {
         let world = World::<S>::new(true);
         put_hourly(&world);
@@ -461,7 +462,7 @@ fn a_clock_set_back_over_a_tick_of_a_job_that_repeats_does_not_bring_it_twice<S:
             world.wait_for_sleep();
             world.clock.set_back();
             let turns = world.turns();
-            world.time.advance(LEASE / 3 + MILLI); // A renewal, which notices it.
+            world.time.advance(LEASE / 3 + MILLI); // The renewal finds out.
             while world.turns() == turns {
                 thread::yield_now();
             }
@@ -484,17 +485,17 @@ macro_rules! on_each {
 
 on_each! {
     a_store_whose_clock_is_years_away_from_ours_hands_out_on_the_tick
-    a_store_whose_clock_runs_slower_or_faster_is_never_early_and_asked_a_few_times
+    with_a_slower_or_faster_clock_no_job_is_early_and_few_turns_are_made
     a_clock_set_forward_while_the_pump_waits_makes_a_job_due_at_its_next_look
-    a_job_that_is_pushed_after_the_clock_was_set_forward_is_found_by_the_next_look
+    a_job_pushed_after_the_clock_was_set_forward_is_found_by_the_next_look
     a_clock_set_back_while_the_pump_waits_makes_a_job_wait_for_the_clock_without_a_spin
     a_job_pushed_after_the_clock_was_set_back_is_handed_out_at_once
-    a_clock_set_forward_over_a_job_that_lies_ahead_leaves_it_to_one_holder
-    a_clock_set_back_over_a_job_that_lies_ahead_makes_it_wait_for_the_clock_and_no_longer
-    what_lay_ahead_when_the_clock_was_set_back_is_given_back
-    a_clock_set_back_over_an_unconfirmed_job_fences_its_handler_off_and_brings_it_again
+    a_clock_set_forward_over_a_job_ahead_leaves_it_to_one_holder
+    a_clock_set_back_over_a_job_ahead_delays_it_until_the_clock_shows_its_time
+    jobs_ahead_are_released_when_the_clock_is_set_back
+    a_clock_set_back_over_an_unconfirmed_job_fences_off_its_handler_and_it_is_handed_out_again
     a_clock_set_forward_over_a_running_lease_leaves_it_to_its_holder_if_no_other_has_claimed_it
     a_clock_set_back_over_a_running_lease_does_not_make_it_longer_once_it_is_renewed
-    a_clock_set_forward_over_ticks_of_a_job_that_repeats_brings_one_run_and_then_the_next_tick
-    a_clock_set_back_over_a_tick_of_a_job_that_repeats_does_not_bring_it_twice
+    a_clock_set_forward_over_ticks_results_in_one_run_and_then_the_next_tick
+    a_clock_set_back_over_a_tick_does_not_repeat_it
 }

@@ -1,5 +1,4 @@
-//! A store that loses calls and answers, at every point: nothing is lost, and nothing runs under a
-//! lease that is not its own.
+//! A store that loses calls and responses at every point: no job is lost, and none runs under a stale lease.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -12,7 +11,7 @@ use durable_queue::{CarriedOut, DurableQueue, ErrorKind, FIRST_PAUSE, Retried, W
 use sync_shim::Clock as _;
 use testkit::Rng;
 
-use crate::support::{SECOND, Time, beside, job};
+use crate::support::{SECOND, Time, job, on_thread};
 
 /// Moves time whenever the pump sleeps, until `is_over`.
 fn run_clock(time: &Time, is_over: impl Fn() -> bool) {
@@ -34,7 +33,7 @@ fn work_off(time: &Time, queue: &DurableQueue<String, SimStore>, names: &[&str])
             let mut done = BTreeSet::new();
             while !done.is_superset(&wanted) {
                 let Ok(taken) = queue.take_timeout(SECOND) else {
-                    // Nothing is there: then all was settled by a call whose answer was lost.
+                    // No job is left: all were settled by calls whose responses were lost.
                     if queue.store_stats().is_ok_and(|stats| stats.jobs == 0) {
                         break;
                     }
@@ -46,16 +45,16 @@ fn work_off(time: &Time, queue: &DurableQueue<String, SimStore>, names: &[&str])
                     done.insert(*wanted.get(&*name).unwrap());
                 }
             }
-            is_over.store(1, Relaxed); // The scope's end orders what follows.
+            is_over.store(1, Relaxed); // The scope's end orders it.
         });
         run_clock(time, || is_over.load(Relaxed) == 1);
     });
     seen.into_inner().unwrap()
 }
 
-/// One fault, at the n-th turn, for every n that such a run has.
+/// One fault, at the n-th turn, for every n of such a run.
 #[testkit::test]
-fn a_turn_that_is_lost_at_any_point_loses_no_job() {
+fn a_lost_turn_at_any_point_loses_no_job() {
     for fault in [
         Fault::Before,
         Fault::After,
@@ -88,7 +87,7 @@ fn a_turn_that_is_lost_at_any_point_loses_no_job() {
 
 /// However often it has failed before.
 #[testkit::test]
-fn a_store_that_has_answered_since_is_tried_again_after_the_first_pause() {
+fn after_a_response_pauses_start_again_with_the_shortest() {
     let time = Time::new();
     let left = Arc::new(AtomicUsize::new(5));
     let plan = {
@@ -104,12 +103,12 @@ fn a_store_that_has_answered_since_is_tried_again_after_the_first_pause() {
     };
     let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
     queue.push(job("first"), When::NOW).unwrap();
-    let taker = beside(&queue, |queue| queue.take().unwrap());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap());
     run_clock(&time, || taker.is_finished());
     taker.join().unwrap().ack().unwrap();
-    left.store(1, Relaxed); // The pump is woken by the calls that follow.
+    left.store(1, Relaxed); // The following calls wake the pump.
     queue.push(job("second"), When::NOW).unwrap();
-    let taker = beside(&queue, |queue| queue.take().unwrap());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap());
     time.clock.wait_for_sleepers(1);
     let next = time.clock.now() + FIRST_PAUSE;
     assert_eq!(time.clock.next_due(), Some(next));
@@ -119,7 +118,7 @@ fn a_store_that_has_answered_since_is_tried_again_after_the_first_pause() {
 
 /// Any faults, in any order, on all calls.
 #[testkit::test]
-fn a_store_that_fails_at_random_loses_no_job_it_has_answered_for() {
+fn random_failures_of_the_store_lose_no_answered_push() {
     const RUNS: usize = 30;
     let mut rng = Rng::from_env();
     for _ in 0..RUNS {
@@ -143,7 +142,7 @@ fn a_store_that_fails_at_random_loses_no_job_it_has_answered_for() {
             .filter(|name| queue.push((*name).clone(), SECOND).is_ok())
             .map(String::as_str)
             .collect();
-        // What was entered without an answer is worked off too.
+        // Jobs whose push had no response are taken as well.
         let all: Vec<&str> = names.iter().map(String::as_str).collect();
         let seen = work_off_some(&time, &queue, &all);
         for name in answered {
@@ -155,7 +154,7 @@ fn a_store_that_fails_at_random_loses_no_job_it_has_answered_for() {
     }
 }
 
-/// As [`work_off`], until the store is empty.
+/// Like [`work_off`], until the store is empty.
 fn work_off_some(
     time: &Time,
     queue: &DurableQueue<String, SimStore>,
@@ -172,7 +171,7 @@ fn work_off_some(
                     taken.ack().ok();
                 }
             }
-            is_over.store(1, Relaxed); // The scope's end orders what follows.
+            is_over.store(1, Relaxed); // The scope's end orders it.
         });
         run_clock(time, || is_over.load(Relaxed) == 1);
     });
@@ -180,7 +179,7 @@ fn work_off_some(
 }
 
 #[test]
-fn a_push_that_was_refused_gives_the_value_back() {
+fn a_rejected_push_returns_the_value() {
     for (fault, carried_out) in [
         (Fault::Refused(ErrorKind::Full), CarriedOut::No),
         (Fault::Before, CarriedOut::Perhaps),
@@ -205,7 +204,7 @@ fn a_push_that_was_refused_gives_the_value_back() {
 }
 
 #[testkit::test]
-fn an_error_of_the_store_is_shown_until_it_answers_again() {
+fn last_error_is_set_until_the_store_answers_again() {
     let time = Time::new();
     let count = AtomicUsize::new(0);
     let plan = move |call| match call {
@@ -224,7 +223,7 @@ fn an_error_of_the_store_is_shown_until_it_answers_again() {
     let store = SimStore::with_faults(time.store.clone(), plan);
     let queue = time.builder(store).on_error(hook).build().unwrap();
     queue.push(job("job"), When::NOW).unwrap();
-    let taker = beside(&queue, |queue| queue.take().unwrap());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap());
     for _ in 0..3 {
         time.clock.wait_for_sleepers(1);
         assert_eq!(queue.last_error().unwrap().kind(), ErrorKind::Busy);
@@ -237,7 +236,7 @@ fn an_error_of_the_store_is_shown_until_it_answers_again() {
 }
 
 #[testkit::test]
-fn a_store_that_is_gone_for_long_is_tried_once_a_second_at_least() {
+fn an_unavailable_store_is_retried_at_least_once_per_second() {
     const TRIES: u64 = 20;
     let time = Time::new();
     let count = AtomicU64::new(0);
@@ -247,7 +246,7 @@ fn a_store_that_is_gone_for_long_is_tried_once_a_second_at_least() {
     };
     let queue = time.queue(SimStore::with_faults(time.store.clone(), plan));
     queue.push(job("job"), When::NOW).unwrap();
-    let taker = beside(&queue, |queue| queue.take().unwrap());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap());
     for tries in 1..=TRIES {
         time.clock.wait_for_sleepers(1);
         assert_eq!(queue.stats().errors, tries);
@@ -256,9 +255,9 @@ fn a_store_that_is_gone_for_long_is_tried_once_a_second_at_least() {
     taker.join().unwrap().ack().unwrap();
 }
 
-/// A store that panics is one whose answer was lost.
+/// A panic counts as a lost response.
 #[testkit::test]
-fn a_store_that_panics_does_not_take_the_pump_with_it() {
+fn a_panicking_store_does_not_end_the_pump() {
     let time = Time::new();
     let count = AtomicUsize::new(0);
     let plan = move |call| {

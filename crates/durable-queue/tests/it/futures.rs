@@ -1,4 +1,4 @@
-//! Batches that are taken as futures: as threads take them.
+//! Batches taken by futures behave like those taken by threads.
 
 use std::future::Future as _;
 use std::num::NonZeroUsize;
@@ -25,7 +25,7 @@ fn names(batch: &[Claimed<String>]) -> Vec<&str> {
 }
 
 #[testkit::test]
-fn a_future_of_many_takes_what_is_due_and_does_not_wait_for_more() {
+fn take_many_async_takes_due_jobs_and_does_not_wait_for_more() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     push_now(&queue, 5);
@@ -35,7 +35,7 @@ fn a_future_of_many_takes_what_is_due_and_does_not_wait_for_more() {
     let mut two = block_on(queue.take_many_async(some(3))).unwrap();
     assert_eq!(names(&two), ["3", "4"]);
 
-    // And one that finds nothing waits.
+    // A future that finds no job waits.
     let mut future = pin!(queue.take_many_async(some(3)));
     let counter = CountingWaker::new();
     let waker = counter.waker();
@@ -56,7 +56,7 @@ fn a_future_of_many_takes_what_is_due_and_does_not_wait_for_more() {
 }
 
 #[testkit::test]
-fn a_batch_is_acknowledged_by_the_turn_of_the_future_that_takes_the_next() {
+fn ack_and_take_many_async_makes_one_turn() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     push_now(&queue, 7);
@@ -68,7 +68,7 @@ fn a_batch_is_acknowledged_by_the_turn_of_the_future_that_takes_the_next() {
         assert_eq!(queue.stats().turns - turns, round);
     }
     assert_eq!(names(&done), ["6"]);
-    // One that finds no job acknowledges what is done, and is dropped.
+    // A future that finds no job sends its acknowledgements, and is dropped.
     let mut future = pin!(queue.ack_and_take_many_async(done, some(3)));
     let mut context = Context::from_waker(Waker::noop());
     assert!(future.as_mut().poll(&mut context).is_pending());
@@ -78,7 +78,7 @@ fn a_batch_is_acknowledged_by_the_turn_of_the_future_that_takes_the_next() {
 }
 
 #[testkit::test]
-fn a_future_of_many_that_is_dropped_gives_its_jobs_back_and_what_is_done_is_done() {
+fn a_dropped_future_of_a_batch_releases_its_jobs_and_its_acknowledgements_stay() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     push_now(&queue, 1);
@@ -102,7 +102,7 @@ fn a_future_of_many_that_is_dropped_gives_its_jobs_back_and_what_is_done_is_done
 }
 
 #[testkit::test]
-fn what_a_future_was_to_acknowledge_is_acknowledged_if_it_is_never_polled_or_refused() {
+fn a_futures_acknowledgements_are_sent_even_if_it_is_never_polled_or_refused() {
     let time = Time::new();
     for is_polled in [false, true] {
         let queue = time.queue(time.sim());

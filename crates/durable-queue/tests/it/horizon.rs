@@ -1,4 +1,4 @@
-//! How long before their times jobs are claimed, on stores that are quick and on those that are slow.
+//! The horizon on fast and slow stores.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -13,10 +13,10 @@ use sync_shim::Clock as _;
 use crate::support::{SECOND, Time, job};
 
 const MS: Duration = Duration::from_millis(1);
-/// No call gets there but by its job.
+/// Longer than any call waits for other reasons.
 const FAR: Duration = Duration::from_secs(30);
 
-/// A queue on a store whose turns take so many milliseconds, which may be changed.
+/// A queue on a store whose turns take `takes` milliseconds, which the test may change.
 struct World {
     time: Time,
     queue: DurableQueue<String, SimStore>,
@@ -33,7 +33,7 @@ impl World {
         let (clock, takes) = (time.clock.clone(), Arc::clone(&turns));
         let store = SimStore::with_faults(time.store.clone(), move |call| {
             if call == Call::Turn {
-                // Relaxed: it is changed while the pump sleeps.
+                // Relaxed: changed while the pump sleeps.
                 clock.advance(MS * takes.load(Relaxed));
             }
             Fault::None
@@ -48,11 +48,12 @@ impl World {
         self.queue.take().unwrap().ack().unwrap();
     }
 
-    /// Until the pump sleeps for a job that is `FAR` away, to claim it so long before.
+    /// Waits until the pump sleeps for a job that is due in `FAR`, and checks that it will claim the job
+    /// `horizon` before that.
     fn assert_claims_before_the_time(&self, horizon: Duration) {
         let due = self.time.clock.now() + FAR;
         self.queue.push(job("job"), FAR).unwrap();
-        self.queue.announce(); // Else it would sleep until the end of the lease of the last job.
+        self.queue.announce(); // Otherwise it would sleep until the end of the last job's lease.
         let mut call = Box::pin(self.queue.take_async());
         let mut context = Context::from_waker(Waker::noop());
         assert!(call.as_mut().poll(&mut context).is_pending());
@@ -72,7 +73,7 @@ impl World {
 }
 
 #[testkit::test]
-fn jobs_are_claimed_earlier_the_longer_turns_take() {
+fn the_horizon_grows_with_the_duration_of_turns() {
     let expected = [
         (0, HORIZON),
         (125, HORIZON),
@@ -88,14 +89,14 @@ fn jobs_are_claimed_earlier_the_longer_turns_take() {
 }
 
 #[testkit::test]
-fn half_of_the_lease_is_left_at_the_time_of_a_job() {
+fn half_of_the_lease_is_left_at_the_due_time() {
     let world = World::new(600, |builder| builder.lease(SECOND * 2));
     world.work_off_one();
     world.assert_claims_before_the_time(SECOND);
 }
 
 #[testkit::test]
-fn a_slow_turn_is_forgotten_after_some_that_are_quick() {
+fn a_slow_turn_is_forgotten_after_some_fast_ones() {
     let world = World::new(200, |builder| builder);
     world.work_off_one();
     world.assert_claims_before_the_time(MS * 800);
@@ -107,7 +108,7 @@ fn a_slow_turn_is_forgotten_after_some_that_are_quick() {
 }
 
 #[testkit::test]
-fn a_horizon_that_is_said_is_that_however_long_turns_take() {
+fn a_configured_horizon_does_not_change() {
     for horizon in [MS * 100, Duration::ZERO, SECOND * 9] {
         let world = World::new(600, |builder| builder.horizon(horizon));
         world.work_off_one();
@@ -118,9 +119,9 @@ fn a_horizon_that_is_said_is_that_however_long_turns_take() {
     assert_eq!(short.unwrap_err(), BuildError::ShortLease);
 }
 
-/// With a horizon of half a second the claim would be carried out after the job's time.
+/// With a horizon of half a second the claim would end after the job's due time.
 #[testkit::test]
-fn on_a_slow_store_a_job_is_held_at_its_time() {
+fn on_a_slow_store_a_job_is_claimed_before_it_is_due() {
     let world = World::new(600, |builder| builder.confirm(false));
     world.work_off_one();
     let due = world.time.clock.now() + FAR;

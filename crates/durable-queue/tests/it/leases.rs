@@ -1,4 +1,4 @@
-//! What is held stays held while its handler lives, and is fenced off when it was lost.
+//! Leases are renewed while handlers run, and stale holders are fenced off.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -13,9 +13,9 @@ use durable_queue::{
     ErrorKind, FIRST_PAUSE, LEASE, SettleError, Store, StoreClock as _, Token, When,
 };
 
-use crate::support::{SECOND, Time, beside, job};
+use crate::support::{SECOND, Time, job, on_thread};
 
-/// Claims what is due, as another process would.
+/// Claims due jobs, as another process would.
 fn steal(store: &impl Store) -> Vec<(durable_queue::JobId, Token)> {
     let claim = Claim {
         token: Token::random(),
@@ -31,20 +31,20 @@ fn steal(store: &impl Store) -> Vec<(durable_queue::JobId, Token)> {
     leases.iter().map(|lease| (lease.id, lease.token)).collect()
 }
 
-/// And a call waits for a further job meanwhile, or none does.
+/// Whether or not a call waits for another job.
 #[testkit::test]
-fn a_lease_is_renewed_while_its_handler_lives() {
+fn a_lease_is_renewed_while_its_handler_runs() {
     for is_wanted in [false, true] {
         let time = Time::new();
         let queue = time.queue(time.sim());
         queue.push(job("job"), When::NOW).unwrap();
         let taken = queue.take().unwrap();
-        let taker = is_wanted.then(|| beside(&queue, |queue| queue.take().unwrap()));
+        let taker = is_wanted.then(|| on_thread(&queue, |queue| queue.take().unwrap()));
         for _ in 0..20 {
             time.advance(LEASE / 3 + Duration::from_millis(1));
             time.clock.wait_for_sleepers(1);
             assert!(steal(queue.store()).is_empty());
-            // Long before its end, so that it can be tried again.
+            // Long before its end, which leaves time for retries.
             let listed = queue.list(None, 1).unwrap();
             assert!(listed[0].due.since(time.store.now()) >= LEASE / 2);
         }
@@ -57,7 +57,7 @@ fn a_lease_is_renewed_while_its_handler_lives() {
     }
 }
 
-/// The handler hangs: its lease is renewed at thirds of a lease until the timeout, and then ends.
+/// The handler hangs: its lease is renewed after thirds of a lease until the timeout, and then expires.
 #[testkit::test]
 fn a_lease_is_renewed_until_the_attempts_timeout_and_another_process_gets_the_job() {
     let time = Time::new();
@@ -68,11 +68,11 @@ fn a_lease_is_renewed_until_the_attempts_timeout_and_another_process_gets_the_jo
     let mut passed = Duration::ZERO;
     while !taken.is_lost() {
         assert!(steal(queue.store()).is_empty(), "after {passed:?}");
-        // A step of less than a renewal, and no step while the pump is about to look.
+        // Steps are shorter than the time to a renewal, and are made only while the pump sleeps.
         time.advance(SECOND);
         passed += SECOND;
         assert!(passed <= LEASE * 2, "it is renewed for ever");
-        // The pump sleeps again, or has nothing to wake up for.
+        // The pump sleeps again, or has no reason to wake.
         while !taken.is_lost()
             && time
                 .clock
@@ -93,7 +93,7 @@ fn a_lease_is_renewed_until_the_attempts_timeout_and_another_process_gets_the_jo
 }
 
 #[testkit::test]
-fn a_handler_that_extends_its_lease_after_the_attempts_timeout_has_it_for_that_long() {
+fn a_handler_can_extend_its_lease_after_the_attempts_timeout() {
     let time = Time::new();
     let queue = time.builder(time.sim()).attempt_timeout(SECOND).build();
     let queue = queue.unwrap();
@@ -110,7 +110,7 @@ fn a_handler_that_extends_its_lease_after_the_attempts_timeout_has_it_for_that_l
     while !taken.is_lost() {
         std::thread::yield_now();
     }
-    // The job is there for others; until one has it, a handler that is late may still say how it ended.
+    // Other processes can have the job. Until one does, the late handler can still settle it.
     taken.ack().unwrap();
     assert_eq!(queue.store_stats().unwrap().jobs, 0);
 }
@@ -131,7 +131,7 @@ fn without_a_heartbeat_a_lease_ends_unless_its_handler_extends_it() {
 }
 
 #[testkit::test]
-fn a_holder_that_lost_its_lease_is_told_and_changes_nothing() {
+fn a_stale_holder_is_told_and_changes_nothing() {
     let time = Time::new();
     let queue = time.builder(time.sim()).heartbeat(false).build().unwrap();
     queue.push(job("job"), When::NOW).unwrap();
@@ -160,11 +160,11 @@ fn a_holder_that_lost_its_lease_is_told_and_changes_nothing() {
     );
 }
 
-/// The process slept for longer than the lease, and another one has the job when it wakes.
+/// The process sleeps for longer than the lease, and another one has the job when it wakes.
 #[testkit::test]
-fn a_renewal_that_finds_the_lease_lost_says_so_to_the_handler() {
+fn a_renewal_that_finds_the_lease_lost_tells_the_handler() {
     let time = Time::new();
-    // The pump's turns fail while the lease ends, as those of a process that is cut off.
+    // The pump's turns fail while the lease expires, as in a process without a connection.
     let cut_off = Arc::new(AtomicBool::new(false));
     let plan = {
         let cut_off = Arc::clone(&cut_off);
@@ -179,7 +179,7 @@ fn a_renewal_that_finds_the_lease_lost_says_so_to_the_handler() {
     time.clock.wait_for_sleepers(1);
     cut_off.store(true, Relaxed); // The clock's lock orders it before the pump's next turn.
     time.clock.advance(LEASE);
-    time.clock.wait_for_sleepers(1); // It has tried, and rests.
+    time.clock.wait_for_sleepers(1); // It has failed, and pauses.
     cut_off.store(false, Relaxed);
     assert_eq!(steal(queue.store()).len(), 1);
     assert!(!taken.is_lost());
@@ -190,9 +190,9 @@ fn a_renewal_that_finds_the_lease_lost_says_so_to_the_handler() {
     assert!(taken.ack().unwrap_err().is_stale());
 }
 
-/// It does not matter whether the first try was carried out: the lease is another's now.
+/// Whether or not the first attempt was carried out, another holder has the lease now.
 #[testkit::test]
-fn an_extension_whose_answer_is_lost_and_that_finds_the_lease_lost_says_so_to_the_handler() {
+fn a_repeated_extension_that_finds_the_lease_lost_tells_the_handler() {
     let time = Time::new();
     let fails = Arc::new(AtomicBool::new(false));
     let plan = {

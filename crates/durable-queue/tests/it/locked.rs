@@ -1,14 +1,14 @@
-//! Jobs that another transaction has locked: they are passed over, and looked at again less and less often.
+//! Jobs locked by another transaction are skipped, and retried at increasing intervals.
 
 use durable_queue::testing::SimStore;
 use durable_queue::{DurableQueue, HORIZON, When};
 use sync_shim::Clock as _;
 
-use crate::support::{SECOND, Time, beside, job};
+use crate::support::{SECOND, Time, job, on_thread};
 
 type Queue = DurableQueue<String, SimStore>;
 
-/// Turns while a second passes, of a pump that sleeps in between.
+/// Returns the number of turns during a second, of a pump that sleeps in between.
 fn turns_of_a_second(time: &Time, queue: &Queue) -> u64 {
     let (begin, before) = (time.clock.now(), queue.stats().turns);
     loop {
@@ -26,20 +26,20 @@ fn turns_of_a_second(time: &Time, queue: &Queue) -> u64 {
 }
 
 #[testkit::test]
-fn a_due_job_that_is_locked_is_asked_for_less_and_less_often_and_comes_when_it_is_free() {
+fn a_locked_due_job_is_retried_at_increasing_intervals_until_it_is_unlocked() {
     let time = Time::new();
     let store = time.sim();
     let queue = time.queue(store.clone());
     let id = queue.push(job("locked"), When::NOW).unwrap();
     store.lock_job("queue", id, true);
-    let taken = beside(&queue, |queue| queue.take().unwrap().ack().unwrap());
+    let taken = on_thread(&queue, |queue| queue.take().unwrap().ack().unwrap());
     let turns = turns_of_a_second(&time, &queue);
     assert!((5..=20).contains(&turns), "{turns} turns");
 
-    // What comes meanwhile is not held up.
+    // Other jobs are not delayed.
     queue.push(job("free"), When::NOW).unwrap();
     taken.join().unwrap();
-    let taken = beside(&queue, |queue| {
+    let taken = on_thread(&queue, |queue| {
         let job = queue.take().unwrap();
         assert_eq!(*job, "locked");
         job.ack().unwrap();
@@ -56,13 +56,13 @@ fn a_due_job_that_is_locked_is_asked_for_less_and_less_often_and_comes_when_it_i
 }
 
 #[testkit::test]
-fn a_job_that_lies_ahead_and_is_locked_at_its_time_is_started_when_it_is_free() {
+fn a_job_ahead_that_is_locked_at_its_due_time_starts_when_it_is_unlocked() {
     let time = Time::new();
     let store = time.sim();
     let queue = time.queue(store.clone());
     let id = queue.push(job("locked"), HORIZON / 2).unwrap();
-    let taken = beside(&queue, |queue| queue.take().unwrap().ack().unwrap());
-    // Claimed, and not started.
+    let taken = on_thread(&queue, |queue| queue.take().unwrap().ack().unwrap());
+    // Claimed but not started.
     time.clock.wait_for_sleepers(1);
     store.lock_job("queue", id, true);
     time.advance(HORIZON / 2);

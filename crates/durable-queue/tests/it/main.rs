@@ -1,4 +1,4 @@
-//! Behaviour through the public interface: stores here, the queue over them there.
+//! Behaviour through the public interface, of stores and of queues over them.
 #![cfg(not(anthill_loom))]
 #![expect(
     clippy::unwrap_used,

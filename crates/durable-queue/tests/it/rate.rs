@@ -1,4 +1,4 @@
-//! How many jobs start in a span of time, and what becomes of those that may not.
+//! The rate limit, and jobs over it.
 
 use std::future::Future;
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -11,7 +11,7 @@ use durable_queue::{DurableQueue, HORIZON, When};
 
 use sync_shim::Clock as _;
 
-use crate::support::{SECOND, Time, beside, job};
+use crate::support::{SECOND, Time, job, on_thread};
 
 const ALL: NonZeroUsize = NonZeroUsize::new(100).unwrap();
 
@@ -21,7 +21,7 @@ fn limited(time: &Time, store: SimStore, burst: u32) -> DurableQueue<String, Sim
     builder.build().unwrap()
 }
 
-/// Until the pump, which has seen the call that waits, sleeps for so long.
+/// Waits until the pump has seen the waiting call, and sleeps for `span`.
 fn wait_for_sleep(time: &Time, span: Duration) {
     let until = time.clock.now() + span;
     while time.clock.next_due() != Some(until) {
@@ -35,13 +35,13 @@ fn push_now(queue: &DurableQueue<String, SimStore>, jobs: usize) {
 }
 
 #[testkit::test]
-fn jobs_start_no_faster_than_the_rate_lets_them() {
+fn jobs_start_no_faster_than_the_rate() {
     let time = Time::new();
     let queue = limited(&time, time.sim(), 3);
     push_now(&queue, 10);
     assert_eq!(queue.take_many(ALL).unwrap().len(), 3, "the burst");
     for _ in 0..2 {
-        let taker = beside(&queue, |queue| queue.take_many(ALL).unwrap().len());
+        let taker = on_thread(&queue, |queue| queue.take_many(ALL).unwrap().len());
         wait_for_sleep(&time, SECOND);
         time.clock.advance(SECOND - Duration::from_micros(1));
         wait_for_sleep(&time, Duration::from_micros(1));
@@ -49,13 +49,13 @@ fn jobs_start_no_faster_than_the_rate_lets_them() {
         time.clock.advance(Duration::from_micros(1));
         assert_eq!(taker.join().unwrap(), 1, "one for each interval");
     }
-    // After a pause it is the burst again, and no more.
+    // After a pause only the burst is available, and no more.
     time.clock.advance(SECOND * 100);
     assert_eq!(queue.take_many(ALL).unwrap().len(), 3);
 }
 
 #[testkit::test]
-fn what_the_rate_does_not_let_start_is_there_for_other_processes() {
+fn jobs_over_the_rate_are_left_to_other_processes() {
     let time = Time::new();
     let queue = limited(&time, time.sim(), 2);
     let other = time.queue(queue.store().clone());
@@ -72,14 +72,14 @@ fn what_the_rate_does_not_let_start_is_there_for_other_processes() {
     drop(first);
 }
 
-/// Its token has gone to a job that came in between.
+/// An earlier job has used its token.
 #[testkit::test]
-fn a_claim_ahead_that_may_not_start_at_its_time_is_given_back() {
+fn a_claim_ahead_that_exceeds_the_rate_at_its_due_time_is_released() {
     let time = Time::new();
     let queue = limited(&time, time.sim(), 1);
     let other = time.queue(queue.store().clone());
     queue.push(job("ahead"), HORIZON).unwrap();
-    let taker = beside(&queue, |queue| queue.take().unwrap());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap());
     wait_for_sleep(&time, HORIZON);
     assert_eq!(queue.list(None, 1).unwrap()[0].state, JobState::Claimed);
     queue.push(job("now"), When::NOW).unwrap();
@@ -92,14 +92,14 @@ fn a_claim_ahead_that_may_not_start_at_its_time_is_given_back() {
     assert_eq!(**other.take().unwrap(), *"ahead");
 }
 
-/// Neither claims nor looks: nothing that they could find may start.
+/// Neither claims nor polls, because no job could start.
 #[testkit::test]
-fn while_the_rate_lets_nothing_start_nothing_is_asked_of_the_store() {
+fn while_the_rate_is_exhausted_the_store_is_not_called() {
     let time = Time::new();
     let queue = limited(&time, time.sim(), 1);
     push_now(&queue, 3);
     let first = queue.take().unwrap();
-    let taker = beside(&queue, |queue| queue.take().unwrap());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap());
     wait_for_sleep(&time, SECOND);
     let turns = queue.stats().turns;
     for _ in 0..9 {

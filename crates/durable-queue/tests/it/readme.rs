@@ -1,11 +1,11 @@
-//! The numbers of the README are those of the code.
+//! The README contains the numbers of the code.
 
 use std::time::Duration;
 
 use durable_queue::{HORIZON, LEASE};
 
 #[test]
-fn the_readme_names_the_numbers_of_the_code() {
+fn the_readme_contains_the_numbers_of_the_code() {
     let readme = include_str!("../../README.md");
     for (text, value, meant) in [
         (

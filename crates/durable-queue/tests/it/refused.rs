@@ -1,5 +1,4 @@
-//! What the store refuses for good, whenever it is asked: the one who asked for it is told, and all else
-//! goes on.
+//! Permanent rejections: the party that requested the change gets an error, and all others continue.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
@@ -13,13 +12,13 @@ use durable_queue::{
     When,
 };
 
-use crate::support::{SECOND, Time, beside, job};
+use crate::support::{SECOND, Time, job, on_thread};
 
 type Queue = DurableQueue<String, SimStore>;
 
 const REFUSED: Fault = Fault::Refused(ErrorKind::Corrupt);
 
-/// A queue whose turns are refused as `is_refused` says, and how many turns were asked for.
+/// Returns a queue whose turns are rejected if `is_refused` says so, and a counter of turns.
 fn queue(
     time: &Time,
     is_refused: impl Fn(&[Settle<'_>], Option<&Claim>) -> bool + Send + Sync + 'static,
@@ -49,7 +48,7 @@ fn take_many(queue: &Queue, most: u32) -> Vec<Claimed<String>> {
         .unwrap()
 }
 
-/// Of the job that the simulated store enters as the n-th.
+/// The id of the n-th job of the simulated store.
 fn id(number: u64) -> JobId {
     JobId::from_u64(number)
 }
@@ -66,7 +65,7 @@ fn is_refused(settled: &Result<(), SettleError>) -> bool {
 }
 
 #[testkit::test]
-fn settles_that_are_refused_for_good_are_answered_so_and_the_others_are_carried_out() {
+fn permanently_rejected_settles_get_an_error_and_others_are_carried_out() {
     const JOBS: u32 = 64;
     for guilty in [&[1][..], &[64], &[7, 8], &[1, 30, 64]] {
         let time = Time::new();
@@ -83,7 +82,7 @@ fn settles_that_are_refused_for_good_are_answered_so_and_the_others_are_carried_
             }
         });
         let all = taken(&queue, JOBS);
-        // The pump is in a turn until all are handed in, so the next turn has all of them.
+        // The pump is blocked in a turn until all settles are submitted, so the next turn has all of them.
         let closed = gate.lock().unwrap();
         let before = turns.load(SeqCst);
         let extended = all[0].extend_async(LEASE);
@@ -102,11 +101,11 @@ fn settles_that_are_refused_for_good_are_answered_so_and_the_others_are_carried_
         let stats = queue.stats();
         assert_eq!(stats.refused, bad.len() as u64);
         assert_eq!(stats.stale, 0);
-        // Found by halves, not one by one: two turns for each of six levels, the two before that, and one
-        // that asks whether the store answers at all.
+        // Found by bisection: two turns for each of six levels, the two before that, and one that checks
+        // whether the store answers at all.
         let turns = turns.load(SeqCst) - before;
         assert!(turns as usize <= 3 + 12 * bad.len(), "{turns}");
-        // Each comes again when its lease has ended.
+        // Each is handed out again when its lease has expired.
         assert_eq!(queue.store_stats().unwrap().jobs as usize, bad.len());
         time.clock.advance(LEASE);
         let again = take_many(&queue, JOBS);
@@ -120,7 +119,7 @@ fn settles_that_are_refused_for_good_are_answered_so_and_the_others_are_carried_
 }
 
 #[testkit::test]
-fn a_claim_that_is_refused_holds_up_no_settle_and_is_tried_again_after_pauses() {
+fn a_rejected_claim_does_not_delay_settles_and_is_retried_after_pauses() {
     let time = Time::new();
     let is_bad = Arc::new(AtomicBool::new(false));
     let (queue, turns) = queue(&time, {
@@ -130,18 +129,18 @@ fn a_claim_that_is_refused_holds_up_no_settle_and_is_tried_again_after_pauses() 
     let mut held = taken(&queue, 2);
     queue.push(job("next"), When::NOW).unwrap();
     is_bad.store(true, SeqCst);
-    let taker = beside(&queue, |queue| queue.take().unwrap());
-    // The claim was refused: until it is made, the pump sleeps as well.
+    let taker = on_thread(&queue, |queue| queue.take().unwrap());
+    // The claim was rejected. Before that, the pump sleeps as well.
     while queue.last_error().is_none() {
         thread::yield_now();
     }
-    // No time passes, and it is answered.
+    // Answered without any time passing.
     held.pop().unwrap().ack().unwrap();
     time.clock.wait_for_sleepers(1);
     assert_eq!(queue.last_error().unwrap().kind(), ErrorKind::Corrupt);
     let before = turns.load(SeqCst);
     held.pop().unwrap().ack().unwrap();
-    // Its turn; the claim waits for its pause.
+    // The turn has ended; the claim waits for the end of its pause.
     time.clock.wait_for_sleepers(1);
     assert_eq!(turns.load(SeqCst), before + 1);
     is_bad.store(false, SeqCst);
@@ -152,9 +151,9 @@ fn a_claim_that_is_refused_holds_up_no_settle_and_is_tried_again_after_pauses() 
     taken.ack().unwrap();
 }
 
-/// It is the store that is not well, and none of the settles.
+/// The store is the cause, not the settles.
 #[testkit::test]
-fn a_store_that_refuses_everything_has_all_settles_once_it_is_well_again() {
+fn a_store_that_rejects_everything_gets_all_settles_when_it_recovers() {
     let time = Time::new();
     let is_bad = Arc::new(AtomicBool::new(false));
     let (queue, _) = queue(&time, {
@@ -180,7 +179,7 @@ fn a_store_that_refuses_everything_has_all_settles_once_it_is_well_again() {
 }
 
 #[testkit::test]
-fn a_renewal_that_is_refused_is_told_to_the_handler_and_the_others_are_carried_out() {
+fn a_rejected_renewal_is_reported_to_the_handler_and_others_are_carried_out() {
     let time = Time::new();
     let (queue, _) = queue(&time, |settles, _| {
         settles
@@ -194,14 +193,14 @@ fn a_renewal_that_is_refused_is_told_to_the_handler_and_the_others_are_carried_o
     time.clock.wait_for_sleepers(1);
     for job in held {
         assert_eq!(job.is_lost(), job.id() == id(2));
-        // Nobody has taken it.
+        // No other process has taken it.
         job.ack().unwrap();
     }
     assert_eq!(queue.stats().refused, 1);
 }
 
 #[testkit::test]
-fn a_refused_extension_leaves_the_job_to_its_holder() {
+fn after_a_rejected_extension_the_holder_still_has_the_job() {
     let time = Time::new();
     let (queue, _) = queue(&time, |settles, _| {
         let is_long = |act: &Act<'_>| matches!(act, Act::Extend { lease } if *lease == LEASE * 2);
@@ -217,7 +216,7 @@ fn a_refused_extension_leaves_the_job_to_its_holder() {
     job.ack().unwrap();
 }
 
-/// As it is by a store of the user's that cannot bear one of the jobs.
+/// As with a custom store that fails on one of the jobs.
 #[testkit::test]
 fn a_store_that_panics_at_one_settle_carries_out_the_others() {
     let time = Time::new();
@@ -237,9 +236,9 @@ fn a_store_that_panics_at_one_settle_carries_out_the_others() {
     assert_eq!(refused.collect::<Vec<_>>(), [false, true, false]);
 }
 
-/// Whatever the error says: it is the store, and none of the settles.
+/// With any error kind, the store is the cause, not the settles.
 #[testkit::test]
-fn a_store_that_carries_out_nothing_is_tried_again_and_refuses_no_settle() {
+fn a_store_that_carries_out_nothing_is_retried_and_no_settle_is_rejected() {
     let time = Time::new();
     let fails = Arc::new(AtomicBool::new(false));
     let plan = {
@@ -256,7 +255,7 @@ fn a_store_that_carries_out_nothing_is_tried_again_and_refuses_no_settle() {
     queue.push(job("job"), When::NOW).unwrap();
     let taken = queue.take().unwrap();
     fails.store(true, SeqCst);
-    let settled = beside(&queue, move |_| taken.ack());
+    let settled = on_thread(&queue, move |_| taken.ack());
     while !settled.is_finished() {
         if queue.stats().errors > 0 && time.clock.sleepers() > 0 {
             fails.store(false, SeqCst);
@@ -268,9 +267,9 @@ fn a_store_that_carries_out_nothing_is_tried_again_and_refuses_no_settle() {
     assert_eq!(queue.store_stats().unwrap().jobs, 0);
 }
 
-/// What the claim holds comes again when its lease has ended.
+/// The claim's jobs are handed out again when its leases have expired.
 #[testkit::test]
-fn a_lost_claim_that_cannot_be_asked_for_holds_up_nothing() {
+fn a_lost_claim_that_cannot_be_recovered_delays_nothing() {
     let time = Time::new();
     let is_lost = AtomicBool::new(true);
     let store = SimStore::with_faults(time.store.clone(), move |call| match call {
@@ -280,14 +279,14 @@ fn a_lost_claim_that_cannot_be_asked_for_holds_up_nothing() {
     });
     let queue = time.queue(store);
     queue.push(job("held"), When::NOW).unwrap();
-    let taker = beside(&queue, |queue| queue.take().unwrap());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap());
     time.advance(FIRST_PAUSE);
     time.clock.wait_for_sleepers(1);
     queue.push(job("other"), When::NOW).unwrap();
     let other = taker.join().unwrap();
     assert_eq!(&**other, "other");
     other.ack().unwrap();
-    let taker = beside(&queue, |queue| queue.take().unwrap());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap());
     time.advance(LEASE);
     let held = taker.join().unwrap();
     assert_eq!((&**held, held.attempt()), ("held", 2));
@@ -295,7 +294,7 @@ fn a_lost_claim_that_cannot_be_asked_for_holds_up_nothing() {
 }
 
 #[testkit::test]
-fn a_start_that_is_refused_holds_up_no_other_and_its_job_comes_again() {
+fn a_rejected_start_delays_no_other_and_its_job_is_handed_out_again() {
     let time = Time::new();
     let count = Arc::new(AtomicU32::new(0));
     let (queue, _) = queue(&time, {
@@ -309,12 +308,12 @@ fn a_start_that_is_refused_holds_up_no_other_and_its_job_comes_again() {
     queue
         .push_batch(vec![(job("1"), soon), (job("2"), soon)])
         .unwrap();
-    let taker = beside(&queue, |queue| take_many(queue, 2).pop().unwrap());
+    let taker = on_thread(&queue, |queue| take_many(queue, 2).pop().unwrap());
     time.advance(HORIZON / 2);
     let second = taker.join().unwrap();
     assert_eq!(second.id(), id(2));
     second.ack().unwrap();
-    let taker = beside(&queue, |queue| queue.take().unwrap());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap());
     for _ in 0..20 {
         if taker.is_finished() {
             break;

@@ -1,4 +1,4 @@
-//! Jobs that repeat, and the times of their schedules.
+//! Repeating jobs, and the times of their schedules.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
@@ -11,7 +11,7 @@ use durable_queue::{
 };
 use jiff::Timestamp;
 
-use crate::support::{LONG, SECOND, Time, beside, job};
+use crate::support::{LONG, SECOND, Time, job, on_thread};
 
 fn at(text: &str) -> StoreTime {
     let time: Timestamp = text.parse().unwrap();
@@ -22,7 +22,7 @@ fn schedule(text: &str) -> Schedule {
     text.parse().unwrap()
 }
 
-/// The times after `from`, in UTC.
+/// Returns the times after `from`, in UTC.
 fn times<const N: usize>(text: &str, from: &str) -> [String; N] {
     let schedule = schedule(text);
     let mut time = at(from);
@@ -37,7 +37,7 @@ fn times<const N: usize>(text: &str, from: &str) -> [String; N] {
 }
 
 #[test]
-fn times_are_in_utc_and_know_no_daylight_saving() {
+fn times_are_in_utc_without_daylight_saving() {
     let found = times("30 2 * * *", "2031-03-29T12:00:00Z");
     assert_eq!(found, ["2031-03-30T02:30:00Z", "2031-03-31T02:30:00Z"]);
     let found = times("0 7 * * MON-FRI", "2031-05-02T07:00:00Z");
@@ -55,7 +55,7 @@ fn times_are_in_utc_and_know_no_daylight_saving() {
 
 /// Clocks in Berlin were put forward on 2024-03-31 at 02:00, and back on 2024-10-27 at 03:00.
 #[test]
-fn in_a_time_zone_no_day_is_left_out_and_none_comes_twice() {
+fn in_a_time_zone_no_daily_run_is_skipped_or_repeated() {
     let spring = times("CRON_TZ=Europe/Berlin 30 2 * * *", "2024-03-30T00:00:00Z");
     assert_eq!(
         spring,
@@ -78,9 +78,9 @@ fn in_a_time_zone_no_day_is_left_out_and_none_comes_twice() {
     );
 }
 
-/// 14 kinds of years: the 29th of February falls on each day of the week within 28 of them.
+/// 14 kinds of years: the 29th of February falls on each weekday within 28 of them.
 #[test]
-fn a_pattern_that_no_day_of_any_year_matches_is_refused_when_it_is_read() {
+fn a_pattern_without_a_matching_day_is_rejected_when_parsed() {
     for never in [
         "0 0 30 2 *",
         "0 0 31 2,4,6,9,11 *",
@@ -104,13 +104,13 @@ fn a_pattern_that_no_day_of_any_year_matches_is_refused_when_it_is_read() {
     ] {
         assert_eq!(times(seldom, from), [first], "{seldom}");
     }
-    // It has ended, which is something else: a job that is there keeps it.
+    // The schedule has ended, which is different: an existing job keeps it.
     assert_eq!(schedule("0 0 0 1 1 * 1999").next_after(at(from)), None);
 }
 
 /// Samoa went from 2011-12-29 to 2011-12-31, Kwajalein from 1993-08-20 to 1993-08-22.
 #[test]
-fn a_day_that_a_zone_leaves_out_has_no_runs_and_ends_no_schedule() {
+fn a_day_skipped_by_a_zone_has_no_runs_and_does_not_end_the_schedule() {
     let samoa = times("CRON_TZ=Pacific/Apia 0 0 * * *", "2011-12-29T00:00:00Z");
     assert_eq!(
         samoa,
@@ -142,8 +142,7 @@ fn a_day_that_a_zone_leaves_out_has_no_runs_and_ends_no_schedule() {
 
 /// Clocks were put forward at midnight, and back to 23:00 or to 00:00.
 #[test]
-fn a_day_that_begins_after_midnight_has_its_midnight_run_then_and_a_midnight_that_comes_twice_has_one()
- {
+fn a_skipped_midnight_runs_at_the_start_of_the_day_and_a_repeated_midnight_runs_once() {
     for (pattern, from, expected) in [
         // To 01:00.
         (
@@ -161,7 +160,7 @@ fn a_day_that_begins_after_midnight_has_its_midnight_run_then_and_a_midnight_tha
             "2024-04-25T12:00:00Z",
             ["2024-04-25T22:00:00Z", "2024-04-26T21:00:00Z"],
         ),
-        // More than one time of day: the same.
+        // The same with several times of day.
         (
             "CRON_TZ=Asia/Beirut 0 0,12 * * *",
             "2024-03-30T12:00:00Z",
@@ -172,7 +171,7 @@ fn a_day_that_begins_after_midnight_has_its_midnight_run_then_and_a_midnight_tha
             "2024-03-30T12:00:00Z",
             ["2024-03-30T22:00:00Z", "2024-03-31T21:00:00Z"],
         ),
-        // From 00:00 to 23:00 of the day before, and from 01:00 to 00:00.
+        // From 00:00 to 23:00 of the previous day, and from 01:00 to 00:00.
         (
             "CRON_TZ=Asia/Beirut 30 23 * * *",
             "2024-10-26T12:00:00Z",
@@ -195,7 +194,7 @@ fn a_day_that_begins_after_midnight_has_its_midnight_run_then_and_a_midnight_tha
             "2020-10-03T12:00:00Z",
             ["2020-10-03T16:01:00Z", "2020-10-04T14:00:00Z"],
         ),
-        // The hours go on.
+        // Hourly runs continue.
         (
             "CRON_TZ=Asia/Beirut 0 0-23 * * *",
             "2024-10-26T20:30:00Z",
@@ -212,7 +211,7 @@ fn a_day_that_begins_after_midnight_has_its_midnight_run_then_and_a_midnight_tha
 }
 
 #[test]
-fn a_schedule_reads_as_it_is_written() {
+fn a_schedule_is_parsed_from_its_text() {
     for text in [
         "0 3 * * *",
         "CRON_TZ=Europe/Berlin @daily",
@@ -242,7 +241,7 @@ fn a_schedule_reads_as_it_is_written() {
 }
 
 #[test]
-fn a_schedule_that_has_ended_or_lies_beyond_all_times_has_no_next_time() {
+fn a_schedule_that_has_ended_or_is_out_of_range_has_no_next_time() {
     let once = schedule("0 0 0 1 1 * 2031");
     assert_eq!(
         once.next_after(at("2030-05-01T00:00:00Z")),
@@ -256,7 +255,7 @@ fn a_schedule_that_has_ended_or_lies_beyond_all_times_has_no_next_time() {
 
 type Queue<S> = DurableQueue<String, S>;
 
-/// The store's clock begins in the midst of a day.
+/// The store's clock starts in the middle of a day.
 fn put<S: Store>(queue: &Queue<S>, pattern: &str) -> Put {
     let value = job("report");
     queue
@@ -266,18 +265,18 @@ fn put<S: Store>(queue: &Queue<S>, pattern: &str) -> Put {
 
 fn next<S: Store>(queue: &Queue<S>) -> Duration {
     let [pending] = &queue.list(None, 10).unwrap()[..] else {
-        panic!("it is there, and once");
+        panic!("the job exists once");
     };
     pending.at.since(ManualStoreClock::START)
 }
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// From the clock's beginning to the first full hour: 2001-09-09T01:46:40.
+/// From the clock's start, 2001-09-09T01:46:40, to the first full hour.
 const FIRST: Duration = Duration::from_secs(13 * 60 + 20);
 
 #[testkit::test]
-fn a_job_comes_at_each_time_of_its_schedule_until_it_is_cancelled() {
+fn a_job_runs_at_each_time_of_its_schedule_until_it_is_cancelled() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     let id = put(&queue, "@hourly").id();
@@ -296,7 +295,7 @@ fn a_job_comes_at_each_time_of_its_schedule_until_it_is_cancelled() {
 }
 
 #[testkit::test]
-fn times_that_passed_are_made_up_for_by_one_run() {
+fn missed_times_result_in_one_run() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     put(&queue, "@hourly");
@@ -306,7 +305,7 @@ fn times_that_passed_are_made_up_for_by_one_run() {
 }
 
 #[test]
-fn a_start_of_the_program_leaves_the_pending_run_and_brings_the_new_schedule() {
+fn pushing_at_a_start_keeps_the_pending_run_and_sets_the_new_schedule() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     let id = put(&queue, "@hourly").id();
@@ -317,9 +316,10 @@ fn a_start_of_the_program_leaves_the_pending_run_and_brings_the_new_schedule() {
     assert_eq!(next(&queue), FIRST + HOUR * 22);
 }
 
-/// The start reads the store's clock, and enters the job by another call. In between its tick comes, and is run.
+/// The push reads the store's clock, and inserts the job by another call. In between, its time comes, and it
+/// runs.
 #[testkit::test]
-fn a_start_of_the_program_as_a_tick_passes_does_not_bring_it_twice() {
+fn pushing_while_a_tick_passes_does_not_repeat_the_tick() {
     for is_done_before in [true, false] {
         let time = Time::new();
         let (at_store, is_over) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
@@ -340,7 +340,7 @@ fn a_start_of_the_program_as_a_tick_passes_does_not_bring_it_twice() {
         let id = put(&queue, "@hourly").id();
         time.clock.advance(FIRST - SECOND);
         is_held.store(true, SeqCst);
-        let start = beside(&queue, |queue| put(queue, "@hourly"));
+        let start = on_thread(&queue, |queue| put(queue, "@hourly"));
         at_store.wait();
         time.clock.advance(SECOND);
         let run = queue.take().unwrap();
@@ -358,7 +358,7 @@ fn a_start_of_the_program_as_a_tick_passes_does_not_bring_it_twice() {
 }
 
 #[testkit::test]
-fn a_run_that_fails_for_good_leaves_the_next_one() {
+fn a_run_that_fails_permanently_is_followed_by_the_next() {
     let time = Time::new();
     let queue = time.builder(time.sim()).max_attempts(2).build().unwrap();
     put(&queue, "@hourly");
@@ -376,7 +376,7 @@ fn a_run_that_fails_for_good_leaves_the_next_one() {
 }
 
 #[testkit::test]
-fn a_cancel_while_a_handler_has_it_makes_this_run_the_last() {
+fn a_cancel_during_a_run_makes_it_the_last() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     put(&queue, "@hourly");
@@ -387,9 +387,9 @@ fn a_cancel_while_a_handler_has_it_makes_this_run_the_last() {
     assert!(queue.list(None, 1).unwrap().is_empty());
 }
 
-/// The acknowledgement is carried out, and asked for again.
+/// The acknowledgement is carried out, and is sent again.
 #[testkit::test]
-fn a_run_whose_acknowledgement_has_no_answer_is_not_doubled() {
+fn a_run_whose_acknowledgement_has_no_response_is_not_duplicated() {
     let time = Time::new();
     let fails = Arc::new(AtomicBool::new(false));
     let failing = Arc::clone(&fails);
@@ -412,7 +412,7 @@ fn a_run_whose_acknowledgement_has_no_answer_is_not_doubled() {
 }
 
 #[testkit::test]
-fn a_schedule_that_cannot_be_read_is_buried_and_not_lost() {
+fn a_job_whose_schedule_cannot_be_parsed_is_buried() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     let newer = durable_queue::NewJob {
@@ -425,7 +425,7 @@ fn a_schedule_that_cannot_be_read_is_buried_and_not_lost() {
     };
     queue.store().enqueue("queue", &[newer]).unwrap();
     time.clock.advance(SECOND);
-    let taker = beside(&queue, |queue| queue.take().unwrap_err().is_shut_down());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap_err().is_shut_down());
     while queue.dead(None, 10).unwrap().is_empty() {
         std::thread::yield_now();
     }

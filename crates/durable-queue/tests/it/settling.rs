@@ -1,4 +1,4 @@
-//! What a handler does with a job, and what becomes of one whose handler does nothing.
+//! Settles by handlers, and jobs that handlers do not settle.
 
 use std::borrow::Cow;
 use std::num::NonZeroUsize;
@@ -17,10 +17,10 @@ use durable_queue::{
 };
 use testkit::block_on;
 
-use crate::support::{LONG, SECOND, Time, beside, job};
+use crate::support::{LONG, SECOND, Time, job, on_thread};
 
 #[testkit::test]
-fn a_dropped_job_has_failed_and_comes_again_after_the_back_off() {
+fn a_dropped_job_has_failed_and_is_retried_after_the_back_off() {
     let time = Time::new();
     let queue = time.builder(time.sim()).max_attempts(2).build().unwrap();
     queue.push(job("job"), When::NOW).unwrap();
@@ -45,7 +45,7 @@ fn a_dropped_job_has_failed_and_comes_again_after_the_back_off() {
 }
 
 #[testkit::test]
-fn a_released_job_comes_again_at_once_and_its_attempt_is_not_counted() {
+fn a_released_job_is_due_at_once_and_its_attempt_is_not_counted() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("job"), When::NOW).unwrap();
@@ -59,7 +59,7 @@ fn a_released_job_comes_again_at_once_and_its_attempt_is_not_counted() {
 }
 
 #[testkit::test]
-fn a_job_dropped_after_a_close_is_given_back() {
+fn a_job_dropped_after_a_close_is_released() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("job"), When::NOW).unwrap();
@@ -83,11 +83,11 @@ fn a_job_dropped_by_a_panic_has_failed() {
         resume_unwind(Box::new(()));
     }));
     assert!(unwound.is_err());
-    // The next attempt is a back-off later.
-    let taker = beside(&queue, |queue| queue.take().unwrap().attempt());
+    // The next attempt follows after the back-off.
+    let taker = on_thread(&queue, |queue| queue.take().unwrap().attempt());
     time.clock.wait_for_sleepers(1);
     while !taker.is_finished() {
-        // The pump may have been asked before it has the failure.
+        // The taker's request may reach the pump before the failure does.
         time.clock.advance(SECOND);
         std::thread::yield_now();
     }
@@ -95,7 +95,7 @@ fn a_job_dropped_by_a_panic_has_failed() {
 }
 
 #[testkit::test]
-fn a_failed_job_comes_again_after_the_back_off_and_is_buried_after_the_last_attempt() {
+fn a_failed_job_is_retried_after_the_back_off_and_buried_after_the_last_attempt() {
     let time = Time::new();
     let queue = time.builder(time.sim()).max_attempts(2).build().unwrap();
     let id = queue.push(job("job"), When::NOW).unwrap();
@@ -116,7 +116,7 @@ fn a_failed_job_comes_again_after_the_back_off_and_is_buried_after_the_last_atte
 }
 
 #[testkit::test]
-fn a_retry_with_a_time_does_not_ask_the_back_off() {
+fn a_retry_with_a_time_does_not_use_the_back_off() {
     let time = Time::new();
     let queue = time.builder(time.sim()).max_attempts(2).build().unwrap();
     queue.push(job("job"), When::NOW).unwrap();
@@ -129,7 +129,7 @@ fn a_retry_with_a_time_does_not_ask_the_back_off() {
 }
 
 #[testkit::test]
-fn a_handler_may_bury_a_job_with_its_reason() {
+fn a_handler_can_bury_a_job_with_an_error() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("job"), When::NOW).unwrap();
@@ -163,9 +163,9 @@ fn a_job_whose_holders_die_is_buried_after_the_last_attempt() {
     assert_eq!((dead.len(), dead[0].attempts), (1, 2));
 }
 
-/// As in a rolling deployment: the older version cannot read what the newer one pushes.
+/// As in a rolling deployment: the older version cannot decode payloads of the newer one.
 #[testkit::test]
-fn a_payload_that_cannot_be_read_comes_again_until_a_process_can_read_it() {
+fn an_undecodable_payload_is_retried_until_a_process_can_decode_it() {
     let time = Time::new();
     let sim = time.sim();
     let builder = || DurableQueue::<Vec<u8>, _>::builder("queue", sim.clone());
@@ -184,7 +184,7 @@ fn a_payload_that_cannot_be_read_comes_again_until_a_process_can_read_it() {
 }
 
 #[testkit::test]
-fn a_payload_that_no_process_can_read_is_buried_with_the_reason_after_the_last_attempt() {
+fn a_payload_that_no_process_can_decode_is_buried_after_the_last_attempt() {
     let time = Time::new();
     let sim = time.sim();
     let builder = DurableQueue::<Vec<u8>, _>::builder("queue", sim.clone());
@@ -205,7 +205,7 @@ fn a_payload_that_no_process_can_read_is_buried_with_the_reason_after_the_last_a
     assert_eq!(dead[0].attempts, 2);
 }
 
-/// The value of a [`Touchy`] that has no bytes.
+/// The value of a [`Touchy`] that cannot be encoded.
 const UNENCODABLE: u8 = 99;
 
 #[derive(Debug)]
@@ -225,7 +225,7 @@ impl Payload for Touchy {
 }
 
 #[testkit::test]
-fn an_ack_that_is_not_waited_for_goes_with_the_next_turn() {
+fn ack_later_is_part_of_the_next_turn() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("one"), When::NOW).unwrap();
@@ -237,13 +237,13 @@ fn an_ack_that_is_not_waited_for_goes_with_the_next_turn() {
 }
 
 #[testkit::test]
-fn each_settle_is_a_future_too_and_says_what_it_came_to() {
+fn each_settle_has_an_async_version_with_the_same_result() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("one"), When::NOW).unwrap();
     let taken = queue.take().unwrap();
     block_on(taken.extend_async(SECOND * 60)).unwrap();
-    // The queue's own lease would have ended.
+    // The queue's default lease would have expired.
     time.clock.advance(SECOND * 30);
     let retried = block_on(taken.retry_after_async(When::NOW)).unwrap();
     assert_eq!(retried, Retried::Again(When::NOW));
@@ -260,7 +260,7 @@ fn each_settle_is_a_future_too_and_says_what_it_came_to() {
 }
 
 #[testkit::test]
-fn a_settle_whose_future_is_dropped_is_carried_out() {
+fn dropping_the_future_of_a_settle_does_not_cancel_it() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("one"), When::NOW).unwrap();
@@ -288,7 +288,7 @@ fn a_back_off_that_panics_does_not_lose_the_job() {
 }
 
 #[test]
-fn a_value_that_cannot_be_stored_comes_back_and_enters_none_of_its_batch() {
+fn an_unencodable_value_is_returned_with_its_batch() {
     let time = Time::new();
     let queue = DurableQueue::<Touchy, _>::builder("queue", time.sim())
         .clock(time.clock.clone())
@@ -351,7 +351,7 @@ fn a_batch_is_acknowledged_by_the_turn_that_takes_the_next() {
 }
 
 #[testkit::test]
-fn what_is_acknowledged_by_a_take_that_is_refused_is_acknowledged_all_the_same() {
+fn the_acknowledgements_of_a_refused_take_are_carried_out() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("job"), When::NOW).unwrap();
@@ -364,7 +364,7 @@ fn what_is_acknowledged_by_a_take_that_is_refused_is_acknowledged_all_the_same()
 }
 
 #[testkit::test]
-fn a_job_of_another_queue_is_acknowledged_there() {
+fn a_job_of_another_queue_is_acknowledged_by_that_queue() {
     let time = Time::new();
     let (queue, other) = (time.queue(time.sim()), time.queue(time.sim()));
     for queue in [&queue, &other] {
@@ -378,14 +378,14 @@ fn a_job_of_another_queue_is_acknowledged_there() {
     drop(taken);
 }
 
-/// Of synced turns, as the next two tests have it.
+/// Duration of synced turns in the next two tests.
 const SYNC: Duration = Duration::from_millis(5);
-/// The jobs of the next two tests are pushed so long before they are due.
+/// How long before their due times the jobs of the next two tests are pushed.
 const AHEAD: Duration = Duration::from_millis(100);
-/// What is held back is so for that many synced turns at most (`PROTOCOL.md`).
+/// Maximum delay of acknowledgements, in synced turns (`PROTOCOL.md`).
 const HOLD: u32 = 4;
 
-/// A queue that knows how long its synced turns take; from now on they take no time.
+/// Returns a queue that has measured synced turns of `SYNC`. Later turns take no time.
 fn queue_on_a_slow_disk(time: &Time) -> DurableQueue<String, SimStore> {
     let is_slow = Arc::new(AtomicBool::new(true));
     let (clock, slow) = (time.clock.clone(), Arc::clone(&is_slow));
@@ -402,8 +402,8 @@ fn queue_on_a_slow_disk(time: &Time) -> DurableQueue<String, SimStore> {
     queue
 }
 
-/// Calls that wait, and as many jobs, claimed ahead: the first is due after `AHEAD`, each other half a
-/// synced turn later. So one is always about to fall due.
+/// Starts waiting calls for as many jobs claimed ahead: the first is due after `AHEAD`, each further one half
+/// a synced turn later. So one is always about to fall due.
 fn awaited(
     queue: &DurableQueue<String, SimStore>,
     jobs: u32,
@@ -429,7 +429,7 @@ fn awaited(
 }
 
 #[testkit::test]
-fn an_ack_that_can_wait_does_not_make_the_next_job_late() {
+fn ack_later_does_not_delay_the_next_job() {
     let time = Time::new();
     let queue = queue_on_a_slow_disk(&time);
     queue.push(job("done"), When::NOW).unwrap();
@@ -439,19 +439,19 @@ fn an_ack_that_can_wait_does_not_make_the_next_job_late() {
     done.ack_later();
     time.clock.advance(SYNC / 2);
     let first = block_on(calls.next().unwrap()).unwrap();
-    // One more is about to fall due: the ack still waits.
+    // Another job is about to fall due: the acknowledgement still waits.
     assert_eq!(first.as_str(), "0");
     assert_eq!(queue.store_stats().unwrap().jobs, 3);
     time.clock.advance(SYNC / 2);
     let last = block_on(calls.next().unwrap()).unwrap();
     assert_eq!(last.as_str(), "1");
     while queue.store_stats().unwrap().jobs > 2 {
-        std::thread::yield_now(); // And then it goes.
+        std::thread::yield_now(); // Then it is sent.
     }
 }
 
 #[testkit::test]
-fn an_ack_is_held_back_for_a_while_at_most_however_many_jobs_fall_due() {
+fn ack_later_is_held_back_for_a_limited_time_however_many_jobs_fall_due() {
     let time = Time::new();
     let queue = queue_on_a_slow_disk(&time);
     queue.push(job("done"), When::NOW).unwrap();
@@ -465,7 +465,7 @@ fn an_ack_is_held_back_for_a_while_at_most_however_many_jobs_fall_due() {
         time.clock.advance(SYNC / 2);
         taken.push(block_on(calls.next().unwrap()).unwrap());
         let left = queue.store_stats().unwrap().jobs;
-        // The pump has seen the ack before the first of them was started, or as it was: two halves.
+        // The pump has seen the acknowledgement before the first job started, or at that time: two halves.
         if number < 2 * HOLD {
             assert_eq!(left, jobs + 1, "it is held back: {number}");
         } else if number > 2 * HOLD {
@@ -474,9 +474,9 @@ fn an_ack_is_held_back_for_a_while_at_most_however_many_jobs_fall_due() {
     }
 }
 
-/// As the README says: from a second on, doubled up to an hour, scattered by a quarter.
+/// A second at first, doubled up to an hour, with up to a quarter of jitter.
 #[testkit::test]
-fn the_default_back_off_doubles_up_to_its_bound_and_is_scattered_by_a_quarter_at_most() {
+fn the_default_back_off_doubles_up_to_a_maximum_with_at_most_a_quarter_of_jitter() {
     const JOBS: u32 = 40;
     let time = Time::new();
     let builder = DurableQueue::<String, _>::builder("queue", time.sim());
@@ -492,11 +492,11 @@ fn the_default_back_off_doubles_up_to_its_bound_and_is_scattered_by_a_quarter_at
             };
             let doubled = FIRST_BACK_OFF * 2_u32.pow((attempt - 1).min(20));
             let plain = doubled.min(LONGEST_BACK_OFF);
-            // It is a least one.
+            // It is a lower bound.
             let bounds = plain..=plain + plain / 4;
             assert!(bounds.contains(&delay), "attempt {attempt}: {delay:?}");
             scattered += u32::from(delay != plain);
-            time.clock.advance(delay + Duration::from_micros(1)); // Rounded up, there.
+            time.clock.advance(delay + Duration::from_micros(1)); // The queue rounds up.
         }
         assert_eq!(queue.take().unwrap().retry().unwrap(), Retried::Buried);
     }

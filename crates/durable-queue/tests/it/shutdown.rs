@@ -1,4 +1,4 @@
-//! The end: what was claimed and not started is given back, what runs is waited for.
+//! Shutdown: claimed jobs that have not started are released, running ones are waited for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -13,14 +13,14 @@ use durable_queue::{
 use sync_shim::Clock as _;
 use testkit::Gate;
 
-use crate::support::{LONG, SECOND, Time, beside, job};
+use crate::support::{LONG, SECOND, Time, job, on_thread};
 
 #[testkit::test]
-fn a_shutdown_gives_back_what_was_claimed_and_not_started() {
+fn a_shutdown_releases_claimed_jobs_that_have_not_started() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("ahead"), HORIZON).unwrap();
-    let taker = beside(&queue, |queue| queue.take().unwrap_err());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap_err());
     time.clock.wait_for_sleepers(1); // It is claimed.
     assert_eq!(queue.shutdown(SECOND), ShutDown::Finished);
     assert!(matches!(taker.join().unwrap(), TakeError::ShutDown));
@@ -31,9 +31,9 @@ fn a_shutdown_gives_back_what_was_claimed_and_not_started() {
     assert!(queue.push(job("later"), When::NOW).is_ok(), "pushes go on");
 }
 
-/// Before it ends, as soon as the store answers again.
+/// Before the pump ends, as soon as the store responds again.
 #[testkit::test]
-fn a_shutdown_gives_back_what_a_claim_holds_whose_answer_was_lost() {
+fn a_shutdown_releases_the_jobs_of_a_lost_claim() {
     let time = Time::new();
     let is_lost = AtomicBool::new(true);
     let store = SimStore::with_faults(time.store.clone(), move |call| match call {
@@ -42,20 +42,20 @@ fn a_shutdown_gives_back_what_a_claim_holds_whose_answer_was_lost() {
     });
     let queue = time.queue(store);
     queue.push(job("held"), When::NOW).unwrap();
-    let taker = beside(&queue, |queue| queue.take().unwrap_err());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap_err());
     time.clock.wait_for_sleepers(1); // The pump pauses.
-    let ender = beside(&queue, |queue| queue.shutdown(LEASE / 2));
+    let ender = on_thread(&queue, |queue| queue.shutdown(LEASE / 2));
     assert!(taker.join().unwrap().is_shut_down());
-    time.clock.wait_for_sleepers(2); // Both of them.
+    time.clock.wait_for_sleepers(2); // The pump and the shutdown.
     time.clock.advance(FIRST_PAUSE);
     assert_eq!(ender.join().unwrap(), ShutDown::Finished);
     let listed = &queue.list(None, 1).unwrap()[0];
     assert_eq!((listed.state, listed.attempts), (JobState::Waiting, 0));
 }
 
-/// What the pump itself wants of the store is done before it ends, too.
+/// The pump's own settles are carried out before it ends, too.
 #[testkit::test]
-fn a_shutdown_buries_what_a_claim_under_way_finds_to_be_spent() {
+fn a_shutdown_buries_a_job_without_attempts_that_a_claim_in_progress_returns() {
     let time = Time::new();
     let (is_slow, gate) = (Arc::new(AtomicBool::new(false)), Gate::new());
     let store = {
@@ -69,7 +69,7 @@ fn a_shutdown_buries_what_a_claim_under_way_finds_to_be_spent() {
     };
     let queue = time.builder(store).max_attempts(1).build().unwrap();
     queue.push(job("spent"), When::NOW).unwrap();
-    // Its one attempt came to no end.
+    // Its only attempt did not finish.
     let claim = Claim {
         token: Token::random(),
         max: 1,
@@ -82,9 +82,9 @@ fn a_shutdown_buries_what_a_claim_under_way_finds_to_be_spent() {
     queue.store().turn("queue", &[], Some(claim)).unwrap();
     time.clock.advance(LEASE);
     is_slow.store(true, SeqCst);
-    let taker = beside(&queue, |queue| queue.take().unwrap_err());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap_err());
     gate.wait_for_arrivals(1);
-    let ender = beside(&queue, |queue| queue.shutdown(LEASE));
+    let ender = on_thread(&queue, |queue| queue.shutdown(LEASE));
     assert!(taker.join().unwrap().is_shut_down());
     gate.open();
     assert_eq!(ender.join().unwrap(), ShutDown::Finished);
@@ -92,13 +92,13 @@ fn a_shutdown_buries_what_a_claim_under_way_finds_to_be_spent() {
 }
 
 #[testkit::test]
-fn a_shutdown_waits_for_what_handlers_have() {
+fn a_shutdown_waits_for_running_handlers() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("job"), When::NOW).unwrap();
     let taken = queue.take().unwrap();
-    let ender = beside(&queue, |queue| queue.shutdown(LEASE * 10));
-    // The pump renews meanwhile: the sleepers are it and the shutdown.
+    let ender = on_thread(&queue, |queue| queue.shutdown(LEASE * 10));
+    // The pump renews meanwhile, so there are two sleepers: the pump and the shutdown.
     for _ in 0..6 {
         time.clock.wait_for_sleepers(2);
         time.clock.advance(LEASE / 2);
@@ -110,16 +110,16 @@ fn a_shutdown_waits_for_what_handlers_have() {
 }
 
 #[testkit::test]
-fn a_shutdown_does_not_wait_longer_than_it_is_told_to() {
+fn a_shutdown_waits_no_longer_than_its_timeout() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("job"), When::NOW).unwrap();
     let taken = queue.take().unwrap();
-    let ender = beside(&queue, |queue| queue.shutdown(SECOND));
+    let ender = on_thread(&queue, |queue| queue.shutdown(SECOND));
     time.clock.wait_for_sleepers(2);
     time.clock.advance(SECOND);
     assert_eq!(ender.join().unwrap(), ShutDown::TimedOut);
-    // The pump may still be about to end; then the answer is the same.
+    // The pump may still be ending; the result is the same.
     assert_eq!(queue.shutdown(Duration::ZERO), ShutDown::TimedOut);
     loop {
         match taken.extend(LEASE) {
@@ -134,7 +134,7 @@ fn a_shutdown_does_not_wait_longer_than_it_is_told_to() {
 }
 
 #[test]
-fn a_queue_that_never_took_anything_shuts_down_at_once() {
+fn a_queue_that_never_took_a_job_shuts_down_at_once() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     assert_eq!(queue.shutdown(Duration::ZERO), ShutDown::Finished);
@@ -159,10 +159,10 @@ fn a_later_shutdown_with_an_earlier_deadline_ends_the_wait_of_both() {
     let queue = time.queue(time.sim());
     queue.push(job("held"), When::NOW).unwrap();
     let held = queue.take().unwrap();
-    let patient = beside(&queue, |queue| queue.shutdown(LONG));
-    time.clock.wait_for_sleepers(2); // With the pump.
+    let patient = on_thread(&queue, |queue| queue.shutdown(LONG));
+    time.clock.wait_for_sleepers(2); // One of them is the pump.
     let soon = time.clock.now() + SECOND;
-    let hasty = beside(&queue, move |queue| queue.shutdown(soon));
+    let hasty = on_thread(&queue, move |queue| queue.shutdown(soon));
     time.clock.wait_for_sleepers(3);
     time.clock.advance(SECOND);
     for ender in [patient, hasty] {

@@ -1,4 +1,4 @@
-//! Jobs are handed out on the tick: never early, and not only to those who asked before.
+//! Jobs are handed out at their due times, never early, also to calls that come later.
 
 use std::num::NonZeroUsize;
 use std::pin::pin;
@@ -10,14 +10,14 @@ use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{Cancelled, HORIZON, Merge, Put, Reset, SAFETY_LOOK, TakeError, When};
 use testkit::{CountingWaker, block_on};
 
-use crate::support::{SECOND, Time, beside, job};
+use crate::support::{SECOND, Time, job, on_thread};
 
 #[testkit::test]
-fn a_job_is_handed_out_at_its_time_and_not_before() {
+fn a_job_is_handed_out_at_its_due_time_and_not_before() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("later"), SECOND * 10).unwrap();
-    let taker = beside(&queue, |queue| queue.take().unwrap());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap());
     time.advance(SECOND * 10 - HORIZON);
     time.advance(HORIZON - Duration::from_micros(1));
     time.clock.wait_for_sleepers(1);
@@ -32,21 +32,21 @@ fn a_job_is_handed_out_at_its_time_and_not_before() {
 }
 
 #[testkit::test]
-fn a_push_reaches_a_call_that_waits() {
+fn a_push_reaches_a_waiting_call() {
     let time = Time::new();
     let queue = time.queue(time.sim());
-    let taker = beside(&queue, |queue| queue.take().unwrap().clone());
-    time.clock.wait_for_sleepers(1); // The pump has found nothing.
+    let taker = on_thread(&queue, |queue| queue.take().unwrap().clone());
+    time.clock.wait_for_sleepers(1); // The pump has found no job.
     queue.push(job("now"), When::NOW).unwrap();
     assert_eq!(taker.join().unwrap(), "now");
 }
 
 #[testkit::test]
-fn an_earlier_push_overtakes_what_is_claimed_ahead() {
+fn an_earlier_push_overtakes_a_claim_ahead() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("ahead"), HORIZON).unwrap();
-    let taker = beside(&queue, |queue| {
+    let taker = on_thread(&queue, |queue| {
         let taken = queue.take().unwrap();
         let text = taken.clone();
         taken.ack().unwrap();
@@ -55,7 +55,7 @@ fn an_earlier_push_overtakes_what_is_claimed_ahead() {
     time.clock.wait_for_sleepers(1); // It is claimed.
     queue.push(job("now"), When::NOW).unwrap();
     assert_eq!(taker.join().unwrap(), "now");
-    // What was claimed ahead is given back when no call wants it at its time.
+    // A job claimed ahead is released if no call wants it at its due time.
     time.advance(HORIZON);
     let other = time.queue(queue.store().clone());
     assert_eq!(**other.take().unwrap(), *"ahead");
@@ -67,7 +67,7 @@ fn a_cancel_beats_a_claim_ahead() {
     let queue = time.queue(time.sim());
     let id = queue.push(job("cancelled"), HORIZON).unwrap();
     queue.push(job("kept"), HORIZON).unwrap();
-    let taker = beside(&queue, |queue| {
+    let taker = on_thread(&queue, |queue| {
         let most = NonZeroUsize::new(2).unwrap();
         let taken = queue.take_many(most).unwrap();
         taken.iter().map(|job| job.to_string()).collect::<Vec<_>>()
@@ -87,18 +87,18 @@ fn a_cancel_beats_a_claim_ahead() {
 }
 
 #[testkit::test]
-fn a_reset_to_an_earlier_time_reaches_a_call_that_waits() {
+fn a_reset_to_an_earlier_time_reaches_a_waiting_call() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     let id = queue.push(job("moved"), SECOND * 60).unwrap();
-    let taker = beside(&queue, |queue| queue.take().unwrap().id());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap().id());
     time.clock.wait_for_sleepers(1);
     assert_eq!(queue.reset(id, When::NOW).unwrap(), Reset::Moved);
     assert_eq!(taker.join().unwrap(), id);
 }
 
 #[testkit::test]
-fn a_key_is_merged_as_it_is_said() {
+fn a_key_is_merged_by_its_policy() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     let push = |text, merge| {
@@ -117,7 +117,7 @@ fn a_key_is_merged_as_it_is_said() {
 }
 
 #[testkit::test]
-fn a_batch_takes_what_is_due_and_does_not_wait_for_more() {
+fn take_many_takes_due_jobs_and_does_not_wait_for_more() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     let jobs = (0..5).map(|index| (index.to_string(), When::NOW)).collect();
@@ -138,7 +138,7 @@ fn a_call_that_times_out_leaves_nothing_behind() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("job"), HORIZON).unwrap();
-    let taker = beside(&queue, |queue| queue.take_timeout(HORIZON / 2).unwrap_err());
+    let taker = on_thread(&queue, |queue| queue.take_timeout(HORIZON / 2).unwrap_err());
     time.clock.wait_for_sleepers(2); // The pump, which has claimed it, and the call.
     time.clock.advance(HORIZON / 2);
     assert!(matches!(taker.join().unwrap(), TakeError::TimedOut));
@@ -169,7 +169,7 @@ fn a_future_is_woken_when_its_job_is_due() {
 }
 
 #[testkit::test]
-fn a_future_dropped_before_it_is_ready_gives_its_job_back() {
+fn a_future_dropped_before_it_is_ready_releases_its_job() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     {
@@ -195,7 +195,7 @@ fn a_future_dropped_before_it_is_ready_gives_its_job_back() {
 }
 
 #[test]
-fn a_process_that_only_pushes_asks_nothing_of_the_store() {
+fn a_process_that_only_pushes_makes_no_turns() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("job"), When::NOW).unwrap();
@@ -208,7 +208,7 @@ fn a_paused_queue_hands_out_nothing_until_it_resumes() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("ahead"), HORIZON).unwrap();
-    let taker = beside(&queue, |queue| queue.take().unwrap().clone());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap().clone());
     time.clock.wait_for_sleepers(1);
     queue.pause(true).unwrap();
     time.advance(SECOND);
@@ -220,7 +220,7 @@ fn a_paused_queue_hands_out_nothing_until_it_resumes() {
 }
 
 #[testkit::test]
-fn what_is_claimed_beyond_demand_is_no_more_than_the_prefetch() {
+fn claims_exceed_the_demand_by_at_most_the_prefetch() {
     let time = Time::new();
     let queue = time.builder(time.sim()).prefetch(2).build().unwrap();
     let jobs = (0..5).map(|index| (index.to_string(), When::NOW)).collect();
@@ -235,15 +235,15 @@ fn what_is_claimed_beyond_demand_is_no_more_than_the_prefetch() {
     assert_eq!((&**first, &**second), ("0", "1"));
 }
 
-/// However often it looks, and though there is more.
+/// However often it claims, and although there are more jobs.
 #[testkit::test]
-fn what_is_claimed_ahead_is_no_more_than_the_demand_and_the_prefetch() {
+fn claims_ahead_do_not_exceed_the_demand_and_the_prefetch() {
     let time = Time::new();
     let queue = time.builder(time.sim()).prefetch(2).build().unwrap();
     let when = When::After(HORIZON);
     let jobs = (0..9).map(|index| (index.to_string(), when)).collect();
     queue.push_batch(jobs).unwrap();
-    let taker = beside(&queue, |queue| queue.take().unwrap());
+    let taker = on_thread(&queue, |queue| queue.take().unwrap());
     time.clock.wait_for_sleepers(1);
     let listed = queue.list(None, 10).unwrap();
     let held = listed.iter().filter(|job| job.state == JobState::Claimed);
@@ -252,9 +252,9 @@ fn what_is_claimed_ahead_is_no_more_than_the_demand_and_the_prefetch() {
     assert_eq!(&**taker.join().unwrap(), "0");
 }
 
-/// Whatever says that a job is due earlier: a push, a reset, the end of a pause.
+/// A push, a reset, and the end of a pause make a job due earlier.
 #[testkit::test]
-fn what_was_announced_to_none_is_found_by_the_safety_look_and_not_before() {
+fn an_unannounced_job_is_found_by_the_safety_look_and_not_before() {
     for lost in [Call::Enqueue, Call::Reset, Call::Pause] {
         let time = Time::new();
         let plan = move |call| {
@@ -273,7 +273,7 @@ fn what_was_announced_to_none_is_found_by_the_safety_look_and_not_before() {
         if is_paused {
             put(When::NOW);
         }
-        let taker = beside(&queue, |queue| queue.take().unwrap());
+        let taker = on_thread(&queue, |queue| queue.take().unwrap());
         time.clock.wait_for_sleepers(1);
         match (id, is_paused) {
             (Some(id), _) => assert_eq!(queue.reset(id, When::NOW).unwrap(), Reset::Moved),

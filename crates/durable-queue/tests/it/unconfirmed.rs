@@ -1,4 +1,4 @@
-//! Without confirmation: jobs are handed out at their times, and the store learns of it later.
+//! Without confirmation: jobs are handed out at their due times, and the store learns about it later.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -9,11 +9,11 @@ use durable_queue::{Cancelled, Claimed, DurableQueue, HORIZON, LEASE, Merge, Put
 use sync_shim::Clock as _;
 use testkit::Gate;
 
-use crate::support::{Time, beside, job};
+use crate::support::{Time, job, on_thread};
 
 type Queue = DurableQueue<String, SimStore>;
 
-/// A queue whose store can be made to leave turns without an answer.
+/// A queue whose store can be made not to answer turns.
 struct World {
     time: Time,
     queue: Queue,
@@ -44,7 +44,7 @@ impl World {
         }
     }
 
-    /// Until the pump holds the job and sleeps until its time, which is the horizon away.
+    /// Waits until the pump holds the job and sleeps until its due time, which is the horizon away.
     fn wait_for_claim(&self) {
         let due = self.time.clock.now() + HORIZON;
         while self.time.clock.next_due() != Some(due) {
@@ -54,13 +54,13 @@ impl World {
         assert_eq!(listed[0].state, JobState::Claimed);
     }
 
-    /// A job is handed out at its time, and the store's answer to its start does not come.
+    /// Returns a job that was handed out at its due time, while the store does not answer its start.
     fn handed_out(&self) -> Claimed<String> {
         let put = self
             .queue
             .push_keyed("key", job("job"), HORIZON, Merge::Keep);
         assert!(matches!(put, Ok(Put::New(_))));
-        let taker = beside(&self.queue, |queue| queue.take().unwrap());
+        let taker = on_thread(&self.queue, |queue| queue.take().unwrap());
         self.wait_for_claim();
         self.slow.store(true, Relaxed);
         self.time.clock.advance(HORIZON);
@@ -87,7 +87,7 @@ fn a_job_claimed_ahead_is_handed_out_before_the_store_has_answered() {
 }
 
 #[testkit::test]
-fn a_job_handed_out_without_asking_has_a_lease_from_then_on_and_an_attempt() {
+fn an_unconfirmed_job_has_a_lease_and_an_attempt_from_its_handout_on() {
     let world = World::new();
     let taken = world.handed_out();
     world.answer();
@@ -98,13 +98,13 @@ fn a_job_handed_out_without_asking_has_a_lease_from_then_on_and_an_attempt() {
     drop(taken);
 }
 
-/// As after a pause of the whole process: another one may have it.
+/// As after a suspension of the process: another process may have the job.
 #[testkit::test]
-fn a_job_whose_lease_has_ended_meanwhile_is_not_handed_out_without_asking() {
+fn a_job_whose_lease_has_expired_is_not_handed_out_without_confirmation() {
     let world = World::new();
     let World { time, queue, .. } = &world;
     queue.push(job("job"), HORIZON).unwrap();
-    let taker = beside(queue, |queue| queue.take().unwrap());
+    let taker = on_thread(queue, |queue| queue.take().unwrap());
     world.wait_for_claim();
     world.slow.store(true, Relaxed);
     time.clock.advance(LEASE * 2);
@@ -114,13 +114,13 @@ fn a_job_whose_lease_has_ended_meanwhile_is_not_handed_out_without_asking() {
     taker.join().unwrap().ack().unwrap();
 }
 
-/// With confirmation the same job waits for the answer.
+/// With confirmation the same job waits for the response.
 #[testkit::test]
 fn with_confirmation_no_job_is_handed_out_before_the_store_has_answered() {
     let world = World::new();
     let confirms = world.time.queue(world.queue.store().clone());
     confirms.push(job("job"), HORIZON).unwrap();
-    let taker = beside(&confirms, |queue| queue.take().unwrap().id());
+    let taker = on_thread(&confirms, |queue| queue.take().unwrap().id());
     world.wait_for_claim();
     world.slow.store(true, Relaxed);
     world.time.clock.advance(HORIZON);
@@ -131,14 +131,14 @@ fn with_confirmation_no_job_is_handed_out_before_the_store_has_answered() {
 }
 
 #[testkit::test]
-fn a_cancel_or_a_reset_or_a_merge_before_its_time_recalls_a_job_from_its_holder() {
+fn a_cancel_reset_or_merge_before_the_due_time_recalls_a_job() {
     for by in ["cancel", "reset", "merge"] {
         let world = World::new();
         let queue = &world.queue;
         queue
             .push_keyed("key", job("first"), HORIZON, Merge::Keep)
             .unwrap();
-        let taker = beside(queue, |queue| queue.take().unwrap());
+        let taker = on_thread(queue, |queue| queue.take().unwrap());
         world.wait_for_claim();
         match by {
             "cancel" => assert!(queue.cancel("key").unwrap().is_gone()),
@@ -155,7 +155,7 @@ fn a_cancel_or_a_reset_or_a_merge_before_its_time_recalls_a_job_from_its_holder(
 }
 
 #[testkit::test]
-fn from_its_time_on_a_cancel_says_that_a_handler_has_the_job() {
+fn from_the_due_time_on_a_cancel_returns_taken() {
     let world = World::new();
     let taken = world.handed_out();
     assert_eq!(world.queue.cancel("key").unwrap(), Cancelled::Taken);
@@ -164,9 +164,9 @@ fn from_its_time_on_a_cancel_says_that_a_handler_has_the_job() {
     taken.ack().unwrap();
 }
 
-/// The merge comes first at the store: the value that it brought is not lost.
+/// The merge reaches the store first: its value is not lost.
 #[testkit::test]
-fn a_merge_that_beats_the_start_leaves_the_handler_without_its_lease() {
+fn a_merge_before_the_start_takes_the_lease_from_the_handler() {
     let world = World::new();
     let taken = world.handed_out();
     let merged = world
@@ -183,23 +183,23 @@ fn a_merge_that_beats_the_start_leaves_the_handler_without_its_lease() {
 }
 
 #[testkit::test]
-fn a_pause_that_beats_the_start_has_the_job_come_again() {
+fn a_job_is_handed_out_again_if_a_pause_comes_before_its_start() {
     let world = World::new();
     let taken = world.handed_out();
     world.queue.pause(true).unwrap();
     world.answer();
     assert!(taken.ack().unwrap_err().is_stale());
     while world.queue.store_stats().unwrap().due == 0 {
-        std::thread::yield_now(); // It is given back, and waits for no lease to end.
+        std::thread::yield_now(); // It is released, and waits for no lease to expire.
     }
     world.queue.pause(false).unwrap();
     let again = world.queue.take().unwrap();
     assert_eq!((&**again, again.attempt()), ("job", 1));
 }
 
-/// At any point, with any answer: it is asked for until it is answered.
+/// At any point, with any response: the start is repeated until it is answered.
 #[testkit::test]
-fn a_start_whose_answer_is_lost_is_asked_for_again_and_counts_once() {
+fn a_start_whose_response_is_lost_is_repeated_and_counts_once() {
     for fault in [Fault::Before, Fault::After, Fault::Twice] {
         let time = Time::new();
         let next = Arc::new(Mutex::new(Fault::None));
@@ -213,7 +213,7 @@ fn a_start_whose_answer_is_lost_is_asked_for_again_and_counts_once() {
         let store = SimStore::with_faults(time.store.clone(), plan);
         let queue = time.builder(store).confirm(false).build().unwrap();
         queue.push(job("job"), HORIZON).unwrap();
-        let taker = beside(&queue, |queue| queue.take().unwrap());
+        let taker = on_thread(&queue, |queue| queue.take().unwrap());
         while queue.list(None, 1).unwrap()[0].state != JobState::Claimed {
             std::thread::yield_now();
         }

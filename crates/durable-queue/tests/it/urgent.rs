@@ -1,4 +1,4 @@
-//! Urgent jobs: before what is due beside them, no earlier, and never alone.
+//! Urgent jobs: before other due jobs, not early, and without starving others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -9,9 +9,9 @@ use durable_queue::{DurableQueue, FIRST_PAUSE, HORIZON, Merge, Store, When};
 use durable_queue_sqlite::SqliteStore;
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::support::{Folder, SECOND, Time, beside, job};
+use crate::support::{Folder, SECOND, Time, job, on_thread};
 
-/// Of so many claims one is by time. The README says it, too.
+/// One of this many claims ignores urgency. The README says so, too.
 const FAIR: usize = 8;
 
 fn push_now<S: Store>(queue: &DurableQueue<String, S>, names: &[&str]) {
@@ -19,7 +19,7 @@ fn push_now<S: Store>(queue: &DurableQueue<String, S>, names: &[&str]) {
     queue.push_batch(jobs.collect()).unwrap();
 }
 
-/// Takes so many, one by one.
+/// Takes `count` jobs, one by one.
 fn take<S: Store>(queue: &DurableQueue<String, S>, count: usize) -> Vec<String> {
     let take = || {
         let taken = queue.take().unwrap();
@@ -42,7 +42,7 @@ fn an_urgent_job_overtakes_a_backlog() {
     assert_eq!(take(&queue, 5), ["first", "second", "b", "c", "d"]);
 }
 
-/// What is claimed is claimed: no more of it than the prefetch.
+/// Jobs already claimed are not overtaken, at most the prefetch.
 #[testkit::test]
 fn an_urgent_job_overtakes_a_backlog_that_is_partly_in_memory() {
     let time = Time::new();
@@ -51,7 +51,7 @@ fn an_urgent_job_overtakes_a_backlog_that_is_partly_in_memory() {
     assert_eq!(take(&queue, 1), ["a"]);
     push_now(&queue.urgent(), &["urgent"]);
     assert_eq!(take(&queue, 5), ["b", "c", "urgent", "d", "e"]);
-    // Another process has none of it in memory.
+    // Another process has none of them in memory.
     push_now(&queue, &["f", "g", "h", "i"]);
     assert_eq!(take(&queue, 1), ["f"]);
     push_now(&queue.urgent(), &["urgent"]);
@@ -60,7 +60,7 @@ fn an_urgent_job_overtakes_a_backlog_that_is_partly_in_memory() {
 }
 
 #[testkit::test]
-fn what_was_urgent_and_due_when_it_was_claimed_goes_first_in_memory() {
+fn jobs_claimed_as_urgent_and_due_start_first() {
     for confirm in [true, false] {
         let time = Time::new();
         let builder = time.builder(time.sim()).prefetch(10).confirm(confirm);
@@ -78,15 +78,15 @@ fn what_was_urgent_and_due_when_it_was_claimed_goes_first_in_memory() {
     }
 }
 
-/// Neither handed out, nor asked for at the store again and again.
+/// It is neither handed out early, nor requested from the store repeatedly.
 #[testkit::test]
-fn an_urgent_job_that_is_claimed_ahead_waits_for_its_time_without_a_turn() {
+fn an_urgent_job_claimed_ahead_waits_without_turns() {
     const MICRO: Duration = Duration::from_micros(1);
     for confirm in [true, false] {
         let time = Time::new();
         let queue = time.builder(time.sim()).confirm(confirm).build().unwrap();
         queue.urgent().push(job("urgent"), HORIZON).unwrap();
-        let taker = beside(&queue, |queue| queue.take().unwrap().clone());
+        let taker = on_thread(&queue, |queue| queue.take().unwrap().clone());
         time.clock.wait_for_sleepers(1);
         let turns = queue.stats().turns;
         time.advance(HORIZON - MICRO);
@@ -98,21 +98,21 @@ fn an_urgent_job_that_is_claimed_ahead_waits_for_its_time_without_a_turn() {
     }
 }
 
-/// In the horizon all are equal: the earlier one is first, since it is due first.
+/// Within the horizon urgency is ignored: the job that is due earlier comes first.
 #[testkit::test]
-fn an_urgent_job_overtakes_none_whose_time_comes_before_its_own() {
+fn an_urgent_job_does_not_overtake_a_job_that_is_due_before_it() {
     let time = Time::new();
     let queue = time.builder(time.sim()).prefetch(10).build().unwrap();
     queue.urgent().push(job("urgent"), HORIZON).unwrap();
     queue.push(job("before"), HORIZON / 2).unwrap();
-    let taker = beside(&queue, |queue| take(queue, 2));
+    let taker = on_thread(&queue, |queue| take(queue, 2));
     time.advance(HORIZON / 2);
     time.advance(HORIZON / 2);
     assert_eq!(taker.join().unwrap(), ["before", "urgent"]);
 }
 
 #[testkit::test]
-fn urgent_jobs_without_end_do_not_starve_the_others() {
+fn a_stream_of_urgent_jobs_does_not_starve_the_others() {
     const ROUNDS: usize = 5;
     let time = Time::new();
     let queue = time.queue(time.sim());
@@ -126,9 +126,9 @@ fn urgent_jobs_without_end_do_not_starve_the_others() {
     assert!(taken.windows(FAIR).all(|window| others(window) == 1));
 }
 
-/// It is the claim that was answered which counts.
+/// Only answered claims count.
 #[testkit::test]
-fn a_claim_by_time_that_fails_is_made_again() {
+fn a_failed_claim_by_time_is_repeated() {
     let time = Time::new();
     let fails = Arc::new(AtomicBool::new(false));
     let is_set = Arc::clone(&fails);
@@ -144,14 +144,14 @@ fn a_claim_by_time_that_fails_is_made_again() {
     push_now(&queue.urgent(), &["urgent"; FAIR]);
     assert_eq!(take(&queue, FAIR - 1), ["urgent"; FAIR - 1]);
     fails.store(true, SeqCst);
-    let taker = beside(&queue, |queue| take(queue, 2));
+    let taker = on_thread(&queue, |queue| take(queue, 2));
     time.advance(FIRST_PAUSE);
     assert_eq!(taker.join().unwrap(), ["other", "urgent"]);
 }
 
-/// And each is as it is without, else.
+/// Otherwise each push behaves as without urgency.
 #[test]
-fn all_ways_in_of_an_urgent_handle_are_urgent_and_no_others() {
+fn all_pushes_of_an_urgent_handle_are_urgent_and_no_others() {
     let folder = Folder::new();
     let store = SqliteStore::open(folder.file("jobs")).unwrap();
     let calm: DurableQueue<String, _> = DurableQueue::new("queue", store);
@@ -198,7 +198,7 @@ fn all_ways_in_of_an_urgent_handle_are_urgent_and_no_others() {
 }
 
 #[test]
-fn the_readme_says_how_many_claims_go_by_time() {
+fn the_readme_contains_the_share_of_claims_that_ignore_urgency() {
     let readme = include_str!("../../README.md");
     assert!(readme.contains("Every eighth claim of a process ignores urgency"));
 }

@@ -1,5 +1,5 @@
-//! User code that panics, does not end, or answers absurd values: no thread is lost for it, and each job whose
-//! attempt it ends has failed that attempt.
+//! User code that panics, does not end, or returns absurd values: no thread is lost, and a job whose attempt
+//! it ends has failed that attempt.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -25,7 +25,7 @@ use testkit::block_on;
 
 use crate::support::{LONG, SECOND, Time, job};
 
-/// Its text says what its code does.
+/// Its text selects the behaviour of its code.
 #[derive(Debug)]
 struct Hostile(String);
 
@@ -73,7 +73,7 @@ impl fmt::Display for HostileError {
             "error: display panics" => resume_unwind(Box::new("as it was asked to")),
             "error: display fails" => Err(fmt::Error),
             "error: empty, without an end" => Ok(()),
-            // In pieces, as a formatter writes it.
+            // In pieces, like a formatter.
             "error: long" => (0..LONGEST_ERROR).try_for_each(|_| f.write_str("\u{e4}\u{20ac}")),
             text => f.write_str(text),
         }
@@ -116,7 +116,7 @@ fn wait_until(is_so: impl Fn() -> bool) {
 }
 
 #[testkit::test]
-fn a_worker_outlives_decoders_that_panic_and_handles_all_other_jobs() {
+fn a_worker_survives_panicking_decoders_and_handles_all_other_jobs() {
     const GOOD: usize = 20;
     let time = Time::new();
     let queue = builder(&time, time.sim()).max_attempts(2).build().unwrap();
@@ -152,7 +152,7 @@ fn a_worker_outlives_decoders_that_panic_and_handles_all_other_jobs() {
 }
 
 #[testkit::test]
-fn a_decoder_that_panics_fails_its_job_and_the_rest_of_the_batch_is_handed_out() {
+fn a_panicking_decoder_fails_its_job_and_the_rest_of_the_batch_is_handed_out() {
     let time = Time::new();
     let queue = builder(&time, time.sim()).build().unwrap();
     let most = NonZeroUsize::new(3).unwrap();
@@ -187,9 +187,9 @@ fn a_decoder_that_panics_fails_its_job_and_the_rest_of_the_batch_is_handed_out()
     }
 }
 
-/// A worker of one thread gets one of each, and then a good one.
+/// A worker with one thread gets one of each, and then a valid one.
 #[testkit::test]
-fn a_handlers_error_may_panic_and_have_no_end_and_its_job_has_failed() {
+fn a_handlers_error_may_panic_or_be_endless_and_its_job_has_failed() {
     let cases = [
         ("error: display panics", "the handler panicked"),
         ("error: display fails", ""),
@@ -222,7 +222,7 @@ fn a_handlers_error_may_panic_and_have_no_end_and_its_job_has_failed() {
 }
 
 #[testkit::test]
-fn values_that_panic_as_they_are_dropped_leave_each_settle_as_it_is() {
+fn values_that_panic_when_dropped_do_not_affect_settles() {
     let time = Time::new();
     let queue = builder(&time, time.sim()).build().unwrap();
     for _ in 0..6 {
@@ -245,7 +245,7 @@ fn values_that_panic_as_they_are_dropped_leave_each_settle_as_it_is() {
 }
 
 #[testkit::test]
-fn an_encoder_that_panics_tells_its_caller_and_the_queue_goes_on() {
+fn a_panic_of_an_encoder_reaches_the_caller_and_the_queue_keeps_working() {
     let time = Time::new();
     let queue = builder(&time, time.sim()).build().unwrap();
     for _ in 0..2 {
@@ -259,7 +259,7 @@ fn an_encoder_that_panics_tells_its_caller_and_the_queue_goes_on() {
 }
 
 #[testkit::test]
-fn a_back_off_may_panic_or_be_without_an_end() {
+fn a_back_off_may_panic_or_be_infinite() {
     struct Absurd(AtomicUsize);
 
     impl<K> dedup_queue::RateLimiter<K> for Absurd {
@@ -289,7 +289,7 @@ fn a_back_off_may_panic_or_be_without_an_end() {
     let id = queue.push(job("job"), When::NOW).unwrap();
     assert_eq!(attempts.recv().unwrap(), 1);
     let listed = || queue.list(None, 1).unwrap()[0].clone();
-    // It comes neither at once, nor never.
+    // It is handed out neither at once nor never.
     wait_until(|| listed().state == JobState::Waiting);
     time.clock.advance(durable_queue::FIRST_BACK_OFF);
     assert_eq!(attempts.recv().unwrap(), 2);
@@ -302,7 +302,7 @@ fn a_back_off_may_panic_or_be_without_an_end() {
 }
 
 #[testkit::test]
-fn an_endless_lease_is_refused_and_endless_spans_end_no_thread() {
+fn an_infinite_lease_is_rejected_and_infinite_durations_end_no_thread() {
     let time = Time::new();
     let refused = |lease| time.builder(time.sim()).lease(lease).build().err();
     assert_eq!(refused(Duration::MAX), Some(BuildError::LongLease));
@@ -331,7 +331,7 @@ fn an_endless_lease_is_refused_and_endless_spans_end_no_thread() {
 }
 
 #[testkit::test]
-fn calls_that_want_all_jobs_there_are_may_wait_at_the_same_time() {
+fn several_calls_may_wait_for_the_maximum_number_of_jobs() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     let mut context = Context::from_waker(Waker::noop());
@@ -347,7 +347,7 @@ fn calls_that_want_all_jobs_there_are_may_wait_at_the_same_time() {
 }
 
 #[testkit::test]
-fn a_long_error_is_cut_between_two_characters_and_says_so() {
+fn a_long_error_is_cut_between_characters_and_marked() {
     let time = Time::new();
     let queue = builder(&time, time.sim()).max_attempts(1).build().unwrap();
     push(&queue, "error: long");
@@ -374,9 +374,9 @@ fn a_long_error_is_cut_between_two_characters_and_says_so() {
     );
 }
 
-/// `PostgreSQL` has no text with it, so the settle would be refused for good.
+/// `PostgreSQL`'s texts cannot contain NUL, so the settle would be rejected permanently.
 #[testkit::test]
-fn an_error_with_nul_is_kept_without_it() {
+fn nul_is_removed_from_an_error() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("job"), When::NOW).unwrap();
@@ -384,7 +384,7 @@ fn an_error_with_nul_is_kept_without_it() {
     assert_eq!(queue.dead(None, 1).unwrap()[0].error, "a b");
 }
 
-/// A clock that panics where the pump asks it, once it is told to.
+/// A clock that panics in the pump when it is told to.
 #[derive(Clone, Debug)]
 struct Trap {
     clock: ManualClock,
@@ -416,7 +416,7 @@ impl Clock for Trap {
     }
 }
 
-/// Nothing can be said of times any more. The leases end by themselves, so other processes get the jobs.
+/// Times can no longer be computed. The leases expire by themselves, so other processes get the jobs.
 #[testkit::test]
 fn a_clock_that_panics_in_the_pump_shuts_the_queue_down_and_no_call_hangs() {
     let time = Time::new();
@@ -436,7 +436,7 @@ fn a_clock_that_panics_in_the_pump_shuts_the_queue_down_and_no_call_hangs() {
         let waits = scope.spawn(|| queue.take().err());
         time.clock.wait_for_sleepers(1);
         trap.is_armed.store(true, SeqCst);
-        // The pump is woken by this.
+        // This wakes the pump.
         assert!(matches!(taken.ack(), Err(SettleError::ShutDown)));
         let ended = waits.join().unwrap();
         assert!(matches!(ended, Some(TakeError::ShutDown)), "{ended:?}");

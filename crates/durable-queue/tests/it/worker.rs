@@ -45,7 +45,7 @@ fn each_job_is_handled_and_acknowledged() {
 }
 
 #[testkit::test]
-fn a_handler_that_fails_or_panics_is_tried_again_and_buried_with_its_error() {
+fn a_failed_or_panicked_handler_is_retried_and_buried_with_its_error() {
     let time = Time::new();
     let queue = time.builder(time.sim()).max_attempts(2).build().unwrap();
     let (tried, attempts) = channel();
@@ -59,7 +59,7 @@ fn a_handler_that_fails_or_panics_is_tried_again_and_buried_with_its_error() {
     for (name, error) in [("luck", "no luck"), ("panic", "the handler panicked")] {
         let id = queue.push(job(name), When::NOW).unwrap();
         assert_eq!(attempts.recv().unwrap(), 1);
-        // The pump sleeps until the back-off is over once it has the failure.
+        // After the failure the pump sleeps until the end of the back-off.
         while queue.store_stats().unwrap().jobs > 0 {
             time.clock.advance(SECOND);
             std::thread::yield_now();
@@ -73,7 +73,7 @@ fn a_handler_that_fails_or_panics_is_tried_again_and_buried_with_its_error() {
 }
 
 #[testkit::test]
-fn a_dead_letter_names_each_cause_of_a_handlers_error_once() {
+fn a_dead_letter_contains_each_cause_of_a_handlers_error_once() {
     #[derive(Debug)]
     struct Failed(&'static str, Option<Box<Failed>>);
 
@@ -93,7 +93,7 @@ fn a_dead_letter_names_each_cause_of_a_handlers_error_once() {
     let queue = time.builder(time.sim()).max_attempts(1).build().unwrap();
     let worker = Worker::builder(queue.clone()).start(|_| {
         let refused = Failed("connection refused", None);
-        // A text that ends with its cause, as many have it.
+        // A text that ends with its cause's text, as is common.
         let sent = Failed("not sent: connection refused", Some(Box::new(refused)));
         Err(Failed("order 7", Some(Box::new(sent))))
     });
@@ -109,9 +109,9 @@ fn a_dead_letter_names_each_cause_of_a_handlers_error_once() {
     assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
 }
 
-/// The times stand still, so what has waited for its key is brought back by who had it.
+/// Time stands still, so jobs that wait for their key are brought back by its holder.
 #[testkit::test]
-fn handlers_of_a_serial_key_run_one_after_the_other_and_others_beside_them() {
+fn handlers_of_a_serial_key_run_one_at_a_time_and_others_concurrently() {
     const KEYS: usize = 3;
     const ROUNDS: usize = 20;
     let time = Time::new();
@@ -134,7 +134,7 @@ fn handlers_of_a_serial_key_run_one_after_the_other_and_others_beside_them() {
                 let others = running[key].fetch_add(1, SeqCst);
                 assert_eq!(others, 0, "two of one key");
                 if done.load(SeqCst) < KEYS {
-                    all.wait(); // The first of each key are side by side, or this does not end.
+                    all.wait(); // The first jobs of all keys run at the same time; otherwise this hangs.
                 }
                 running[key].fetch_sub(1, SeqCst);
                 done.fetch_add(1, SeqCst);
@@ -157,7 +157,7 @@ fn handlers_of_a_serial_key_run_one_after_the_other_and_others_beside_them() {
 }
 
 #[testkit::test]
-fn a_shutdown_waits_for_the_handler_that_runs_and_starts_no_other() {
+fn a_shutdown_waits_for_the_running_handler_and_starts_no_other() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     let gate = Gate::new();
@@ -179,7 +179,7 @@ fn a_shutdown_waits_for_the_handler_that_runs_and_starts_no_other() {
 }
 
 #[testkit::test]
-fn a_shutdown_in_the_midst_of_a_batch_gives_the_rest_of_it_back() {
+fn a_shutdown_during_a_batch_releases_the_rest_of_it() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     let jobs = (0..5).map(|index| (index.to_string(), When::NOW)).collect();
@@ -205,19 +205,19 @@ fn a_shutdown_in_the_midst_of_a_batch_gives_the_rest_of_it_back() {
     assert!(left.iter().all(|job| job.attempts == 0), "{left:?}");
 }
 
-/// All jobs are due, and those that are handled wait for the test.
+/// All jobs are due, and handlers wait for the test.
 #[testkit::test]
-fn so_many_handlers_run_at_once_as_the_worker_may_have_and_never_one_more() {
+fn concurrency_is_reached_and_never_exceeded() {
     const MOST: usize = 3;
     const ROUNDS: usize = 20;
     for batch in [1, 4] {
         let time = Time::new();
         let queue = time.builder(time.sim()).prefetch(MOST).build().unwrap();
-        // The rest may lie in the batch of one handler, while the others have none.
+        // The rest may be in one handler's batch, while the others have no jobs.
         let jobs = (0..MOST * (ROUNDS + batch)).map(|index| (index.to_string(), When::NOW));
         queue.push_batch(jobs.collect()).unwrap();
         let [calls, running, most] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
-        // All of a round are there before any goes on: with fewer handlers it would wait for ever.
+        // All jobs of a round run at the same time: with fewer handlers this would hang.
         let together = Barrier::new(MOST);
         let worker = {
             let most = Arc::clone(&most);
@@ -268,7 +268,7 @@ fn held(queue: &DurableQueue<String, SimStore>) -> usize {
 }
 
 #[testkit::test]
-fn short_jobs_share_turns_though_no_batch_is_said() {
+fn short_jobs_share_turns_without_a_configured_batch() {
     const JOBS: usize = 2_000;
     for handlers in [1, 3] {
         let time = Time::new();
@@ -309,9 +309,9 @@ fn slow_jobs_are_claimed_one_at_a_time() {
     assert_eq!(most.load(SeqCst), 1);
 }
 
-/// Jobs were short, so many were claimed; then one does not end.
+/// Jobs were short, so batches are large; then one does not end.
 #[testkit::test]
-fn jobs_behind_one_that_turns_out_slow_are_given_back_to_other_processes() {
+fn jobs_behind_a_slow_one_are_released() {
     const SLOW: usize = 500;
     const JOBS: usize = 1_000;
     let time = Time::new();
@@ -334,7 +334,7 @@ fn jobs_behind_one_that_turns_out_slow_are_given_back_to_other_processes() {
     while held(&queue) > 1 {
         std::thread::yield_now();
     }
-    // The acknowledgements of those before it went along.
+    // The acknowledgements of earlier jobs were sent along.
     let left = queue.list(None, 1_000).unwrap();
     assert_eq!(left.len(), JOBS - SLOW);
     let rest = left.iter().filter(|job| job.state == JobState::Waiting);
@@ -354,7 +354,7 @@ fn jobs_behind_one_that_turns_out_slow_are_given_back_to_other_processes() {
 }
 
 #[testkit::test]
-fn large_jobs_are_claimed_few_at_a_time() {
+fn few_large_jobs_are_claimed_at_a_time() {
     const SIZE: usize = 300_000;
     let time = Time::new();
     let queue = queue_with_slow_turns(&time);
@@ -377,7 +377,7 @@ fn large_jobs_are_claimed_few_at_a_time() {
     assert!((2..=4).contains(&most), "a mebibyte: {most}");
 }
 
-/// The first one of a batch does not end before the others have.
+/// The first job of a batch does not end before the others.
 #[testkit::test]
 fn idle_handlers_and_other_calls_take_the_rest_of_a_batch() {
     const JOBS: usize = 10;

@@ -1,4 +1,4 @@
-//! The start of a job that is claimed ahead, against a cancel, a reset and a merge.
+//! The start of a job claimed ahead, racing a cancel, a reset and a merge.
 
 use durable_queue::testing::{Call, Fault};
 use durable_queue::{Cancelled, HORIZON, LEASE, Put, Reset};
@@ -6,15 +6,15 @@ use sync_shim::model::check;
 
 use super::{FAULTS, fails, is_error, push_keyed, world, world_with, world_without_confirmation};
 
-/// A job is claimed ahead, the tick comes, and a cancel: one of them has it.
+/// When a job claimed ahead falls due, it is cancelled: either the handler has it, or the cancel succeeds.
 #[testkit::model(preemptions = 2)]
 fn a_cancel_racing_the_start_of_a_claim_ahead_has_one_winner() {
     let world = world();
     let id = world.push(1, HORIZON);
     world.push(2, HORIZON);
     let taker = world.taker();
-    world.clock.wait_for_sleepers(1); // Both are claimed, and the pump waits for the tick.
-    let canceller = world.beside(move |queue| queue.cancel(id).unwrap());
+    world.clock.wait_for_sleepers(1); // Both are claimed, and the pump waits for the due time.
+    let canceller = world.on_thread(move |queue| queue.cancel(id).unwrap());
     world.clock.advance(HORIZON);
     let name = taker.join().unwrap();
     match canceller.join().unwrap() {
@@ -24,15 +24,15 @@ fn a_cancel_racing_the_start_of_a_claim_ahead_has_one_winner() {
     world.end();
 }
 
-/// The same for a reset, which leaves the job for later.
+/// The same for a reset, which makes the job due later.
 #[testkit::model(preemptions = 2)]
 fn a_reset_racing_the_start_of_a_claim_ahead_has_one_winner() {
     let world = world();
     let id = world.push(1, HORIZON);
     world.push(2, HORIZON);
     let taker = world.taker();
-    world.clock.wait_for_sleepers(1); // One is claimed, and the pump waits for the tick.
-    let resetter = world.beside(move |queue| queue.reset(id, LEASE).unwrap());
+    world.clock.wait_for_sleepers(1); // One is claimed, and the pump waits for the due time.
+    let resetter = world.on_thread(move |queue| queue.reset(id, LEASE).unwrap());
     world.clock.advance(HORIZON);
     let name = taker.join().unwrap();
     match resetter.join().unwrap() {
@@ -43,7 +43,7 @@ fn a_reset_racing_the_start_of_a_claim_ahead_has_one_winner() {
     world.end();
 }
 
-/// And for a push that is merged into it, or is a job of its own as a handler has that one.
+/// And for a push, which is merged into the job, or creates a separate one because a handler has the job.
 #[testkit::model(preemptions = 2)]
 fn a_merge_racing_the_start_of_a_claim_ahead_has_one_winner() {
     let world = world();
@@ -51,7 +51,7 @@ fn a_merge_racing_the_start_of_a_claim_ahead_has_one_winner() {
     world.push(2, HORIZON);
     let taker = world.taker();
     world.clock.wait_for_sleepers(1);
-    let pusher = world.beside(|queue| push_keyed(queue, 3, LEASE));
+    let pusher = world.on_thread(|queue| push_keyed(queue, 3, LEASE));
     world.clock.advance(HORIZON);
     let name = taker.join().unwrap();
     match pusher.join().unwrap() {
@@ -62,19 +62,19 @@ fn a_merge_racing_the_start_of_a_claim_ahead_has_one_winner() {
     world.end();
 }
 
-/// The holder does not ask, and hears of the cancel before the tick or after it. In any case nothing else
-/// is lost, and a handler that has the job all the same has no lease.
+/// The holder does not confirm, and receives the recall before or after the due time. No other job is lost,
+/// and a handler that has the job nevertheless has lost its lease.
 #[testkit::model(preemptions = 2)]
 fn a_cancel_racing_a_start_without_confirmation_loses_nothing() {
     let world = world_without_confirmation();
     let id = world.push(1, HORIZON);
     world.push(2, HORIZON);
-    let taker = world.beside(|queue| {
+    let taker = world.on_thread(|queue| {
         let taken = queue.take().unwrap();
         (taken[0], taken.ack())
     });
-    world.clock.wait_for_sleepers(1); // It is claimed, and the pump waits for the tick.
-    let canceller = world.beside(move |queue| queue.cancel(id).unwrap());
+    world.clock.wait_for_sleepers(1); // It is claimed, and the pump waits for the due time.
+    let canceller = world.on_thread(move |queue| queue.cancel(id).unwrap());
     world.clock.advance(HORIZON);
     let (name, acked) = taker.join().unwrap();
     let cancelled = canceller.join().unwrap();
@@ -94,7 +94,7 @@ fn a_reset_racing_a_start_without_confirmation_loses_nothing() {
     world.push(2, HORIZON);
     let taker = world.trier();
     world.clock.wait_for_sleepers(1);
-    let resetter = world.beside(move |queue| queue.reset(id, LEASE).unwrap());
+    let resetter = world.on_thread(move |queue| queue.reset(id, LEASE).unwrap());
     world.clock.advance(HORIZON);
     let (name, acked) = taker.join().unwrap();
     match (resetter.join().unwrap(), name) {
@@ -105,7 +105,7 @@ fn a_reset_racing_a_start_without_confirmation_loses_nothing() {
     world.end();
 }
 
-/// And for a merge, which takes the job from a handler that has it and has not been confirmed.
+/// And for a merge, which takes the job from a handler whose start is not confirmed.
 #[testkit::model(preemptions = 2)]
 fn a_merge_racing_a_start_without_confirmation_loses_nothing() {
     let world = world_without_confirmation();
@@ -113,7 +113,7 @@ fn a_merge_racing_a_start_without_confirmation_loses_nothing() {
     world.push(2, HORIZON);
     let taker = world.trier();
     world.clock.wait_for_sleepers(1);
-    let pusher = world.beside(|queue| push_keyed(queue, 3, LEASE));
+    let pusher = world.on_thread(|queue| push_keyed(queue, 3, LEASE));
     world.clock.advance(HORIZON);
     let (name, acked) = taker.join().unwrap();
     match (pusher.join().unwrap(), name) {
@@ -124,7 +124,7 @@ fn a_merge_racing_a_start_without_confirmation_loses_nothing() {
     world.end();
 }
 
-/// The claim is on its way as the cancel comes, which has returned before the tick.
+/// The cancel comes during the claim, and returns before the due time.
 #[testkit::model(preemptions = 2)]
 fn a_cancel_racing_a_claim_without_confirmation_recalls_the_job() {
     let world = world_without_confirmation();
@@ -139,14 +139,14 @@ fn a_cancel_racing_a_claim_without_confirmation_recalls_the_job() {
     world.end();
 }
 
-/// Explores a model once with each fault.
+/// Explores a model once per fault.
 fn each_fault(name: &str, bound: Option<usize>, body: fn(Fault)) {
     for fault in FAULTS {
         check(&format!("{name} ({fault:?})"), bound, move || body(fault));
     }
 }
 
-/// The turn fails that starts what was claimed ahead, and a cancel comes.
+/// The turn that starts a job claimed ahead fails, racing a cancel.
 #[testkit::model(preemptions = 2, check = each_fault)]
 fn a_start_that_fails_racing_a_cancel_has_one_winner(fault: Fault) {
     let world = world_with(fails(Call::Turn, 1, fault));
@@ -154,7 +154,7 @@ fn a_start_that_fails_racing_a_cancel_has_one_winner(fault: Fault) {
     world.push(2, HORIZON);
     let taker = world.taker();
     world.clock.wait_for_sleepers(1);
-    let canceller = world.beside(move |queue| queue.cancel(id).unwrap());
+    let canceller = world.on_thread(move |queue| queue.cancel(id).unwrap());
     world.clock.advance(HORIZON);
     world.rest_after(fault);
     let name = taker.join().unwrap();
@@ -165,7 +165,7 @@ fn a_start_that_fails_racing_a_cancel_has_one_winner(fault: Fault) {
     world.end();
 }
 
-/// The same, and a reset.
+/// The same for a reset.
 #[testkit::model(preemptions = 1, check = each_fault)]
 fn a_start_that_fails_racing_a_reset_has_one_winner(fault: Fault) {
     let world = world_with(fails(Call::Turn, 1, fault));
@@ -173,7 +173,7 @@ fn a_start_that_fails_racing_a_reset_has_one_winner(fault: Fault) {
     world.push(2, HORIZON);
     let taker = world.taker();
     world.clock.wait_for_sleepers(1);
-    let resetter = world.beside(move |queue| queue.reset(id, LEASE).unwrap());
+    let resetter = world.on_thread(move |queue| queue.reset(id, LEASE).unwrap());
     world.clock.advance(HORIZON);
     world.rest_after(fault);
     let name = taker.join().unwrap();
@@ -185,7 +185,7 @@ fn a_start_that_fails_racing_a_reset_has_one_winner(fault: Fault) {
     world.end();
 }
 
-/// It is the cancel that fails. Who called does not know, and the job is there or is not.
+/// The cancel fails. Its caller does not know the outcome, and the job exists or not.
 #[testkit::model(preemptions = 1, check = each_fault)]
 fn a_cancel_that_fails_racing_the_start_of_a_claim_ahead_has_one_winner(fault: Fault) {
     let world = world_with(fails(Call::Cancel, 0, fault));
@@ -193,7 +193,7 @@ fn a_cancel_that_fails_racing_the_start_of_a_claim_ahead_has_one_winner(fault: F
     world.push(2, HORIZON);
     let taker = world.taker();
     world.clock.wait_for_sleepers(1);
-    let canceller = world.beside(move |queue| queue.cancel(id).is_err());
+    let canceller = world.on_thread(move |queue| queue.cancel(id).is_err());
     world.clock.advance(HORIZON);
     let name = taker.join().unwrap();
     assert_eq!(canceller.join().unwrap(), is_error(fault));

@@ -12,7 +12,7 @@ use super::{block_on, steal, world};
 
 /// The handler waits for the call, and the call wants a job of the handler's batch: neither waits for ever.
 #[testkit::model(preemptions = 2)]
-fn a_call_racing_a_worker_with_a_batch_gets_the_rest_of_it_or_waits_for_none() {
+fn a_call_racing_a_worker_with_a_batch_gets_the_rest_of_it_or_does_not_wait_for_it() {
     let world = world();
     world.push(1, When::NOW);
     world.push(2, When::NOW);
@@ -28,16 +28,16 @@ fn a_call_racing_a_worker_with_a_batch_gets_the_rest_of_it_or_waits_for_none() {
     world.queue.take().unwrap().ack().unwrap();
     is_taken.unpark();
     assert_eq!(worker.shutdown(LEASE), ShutDown::Finished);
-    // What the handler had not begun is given back: it is free at once.
+    // Jobs that the handler had not started are released, so they are free at once.
     let left = usize::try_from(world.left()).unwrap();
     assert_eq!(steal(world.queue.store()), left);
 }
 
-/// The call gives up as the pump serves it: the job is the call's, or the next one's.
+/// The call gives up while the pump serves it: the job goes to this call or to the next one.
 #[testkit::model(preemptions = 2)]
 fn a_call_that_times_out_racing_its_job_loses_nothing() {
     let world = world();
-    let taker = world.beside(|queue| match queue.take_timeout(HORIZON) {
+    let taker = world.on_thread(|queue| match queue.take_timeout(HORIZON) {
         Ok(taken) => {
             taken.ack().unwrap();
             true
@@ -73,12 +73,12 @@ fn a_dropped_future_racing_its_job_loses_nothing() {
     world.end();
 }
 
-/// Two calls are under way, and a third push waits in the line: for a leader that takes it along, or for
-/// the lead.
+/// Two calls of the store are in progress, and a third push waits in the queue: a leader sends it, or it
+/// becomes the leader.
 #[testkit::model(preemptions = 3)]
-fn pushes_that_meet_are_all_entered_and_each_has_its_own_answer() {
+fn combined_pushes_are_all_inserted_and_each_gets_its_own_result() {
     let world = world();
-    let push = |name| world.beside(move |queue| queue.push(vec![name], LEASE).unwrap());
+    let push = |name| world.on_thread(move |queue| queue.push(vec![name], LEASE).unwrap());
     let others = [push(1), push(2)];
     let own = (3, world.push(3, LEASE));
     let [one, two] = others.map(|other| other.join().unwrap());

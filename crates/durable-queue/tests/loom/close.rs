@@ -1,4 +1,4 @@
-//! A close, and the end of the pump.
+//! Closing a queue, and the end of the pump.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use durable_queue::{LEASE, SettleError, ShutDown, TakeError, When};
 
 use super::{steal, world};
 
-/// The queue closes while the pump has a claim under way.
+/// The queue closes while the pump makes a claim.
 #[testkit::model(preemptions = 3)]
 fn a_shutdown_racing_a_claim_leaves_the_job_to_others() {
     let world = world();
     world.push(1, When::NOW);
-    let taker = world.beside(|queue| match queue.take() {
+    let taker = world.on_thread(|queue| match queue.take() {
         Ok(taken) => {
             taken.ack().unwrap();
             true
@@ -22,17 +22,17 @@ fn a_shutdown_racing_a_claim_leaves_the_job_to_others() {
     });
     assert_eq!(world.queue.shutdown(LEASE), ShutDown::Finished);
     let is_done = taker.join().unwrap();
-    // Not held by a lease of the queue that is gone: it is free at once.
+    // The closed queue holds no lease: the job is free at once.
     assert_eq!(steal(world.queue.store()), usize::from(!is_done));
 }
 
-/// The pump goes on as long as a job is held: the call must not wait for its end.
+/// The pump runs as long as a job is held: the call must not wait for its end.
 #[testkit::model(preemptions = 3)]
-fn a_close_racing_a_call_ends_it_while_a_handler_is_at_work() {
+fn a_close_racing_a_call_ends_it_while_a_handler_runs() {
     let world = world();
     world.push(1, When::NOW);
     let taken = world.queue.take().unwrap();
-    let taker = world.beside(|queue| queue.take().unwrap_err().is_shut_down());
+    let taker = world.on_thread(|queue| queue.take().unwrap_err().is_shut_down());
     world.queue.close();
     assert!(taker.join().unwrap());
     taken.ack().unwrap();
@@ -40,13 +40,13 @@ fn a_close_racing_a_call_ends_it_while_a_handler_is_at_work() {
     world.end();
 }
 
-/// The pump's time is up while a handler settles: the handler is answered, one way or the other.
+/// The pump's deadline passes while a handler settles: the handler gets an answer in either case.
 #[testkit::model(preemptions = 3)]
 fn an_ack_racing_the_end_of_the_pump_is_answered() {
     let world = world();
     world.push(1, When::NOW);
     let taken = world.queue.take().unwrap();
-    let ender = world.beside(|queue| queue.shutdown(Duration::ZERO));
+    let ender = world.on_thread(|queue| queue.shutdown(Duration::ZERO));
     let acked = taken.ack();
     let ended = ender.join().unwrap();
     match acked {
@@ -58,15 +58,15 @@ fn an_ack_racing_the_end_of_the_pump_is_answered() {
     }
 }
 
-/// The queue closes as a call acknowledges one job and asks for the next: the pump finds both, or the
-/// acknowledgement alone.
+/// The queue closes while a call acknowledges one job and requests the next: the pump finds both, or only the
+/// acknowledgement.
 #[testkit::model(preemptions = 2)]
 fn an_ack_with_a_take_racing_a_shutdown_is_carried_out() {
     let world = world();
     world.push(1, When::NOW);
     world.push(2, When::NOW);
     let done = world.queue.take_many(NonZeroUsize::MIN).unwrap();
-    let ender = world.beside(|queue| queue.shutdown(LEASE));
+    let ender = world.on_thread(|queue| queue.shutdown(LEASE));
     let taken = world.queue.ack_and_take_many(done, NonZeroUsize::MIN);
     let expected = match taken {
         Ok(taken) => {

@@ -1,4 +1,4 @@
-//! The end of a lease, against a settle, an extension and a renewal.
+//! The end of a lease, racing a settle, an extension and a renewal.
 
 use durable_queue::testing::{Call, Fault};
 use durable_queue::{FIRST_PAUSE, LEASE, SettleError, When};
@@ -6,14 +6,14 @@ use sync_shim::model::check;
 
 use super::{FAULTS, fails, is_error, steal, world, world_built, world_with};
 
-/// A claimer steals the job as its lease ends, and its holder settles it: one of them has it.
+/// Another process claims the job when its lease expires, and the holder settles it: one of them succeeds.
 #[testkit::model(preemptions = 3)]
 fn an_ack_racing_the_end_of_the_lease_has_one_winner() {
     let world = world();
     world.push(1, When::NOW);
     let taken = world.queue.take().unwrap();
     world.clock.advance(LEASE);
-    let thief = world.beside(|queue| steal(queue.store()));
+    let thief = world.on_thread(|queue| steal(queue.store()));
     let acked = taken.ack();
     let stolen = thief.join().unwrap();
     match acked {
@@ -24,14 +24,14 @@ fn an_ack_racing_the_end_of_the_lease_has_one_winner() {
     world.end();
 }
 
-/// The same for an extension: the party whose answer says that it has the lease has it.
+/// The same for an extension: the party whose response says that it has the lease has it.
 #[testkit::model(preemptions = 3)]
 fn an_extension_racing_the_end_of_the_lease_has_one_winner() {
     let world = world();
     world.push(1, When::NOW);
     let taken = world.queue.take().unwrap();
     world.clock.advance(LEASE);
-    let thief = world.beside(|queue| steal(queue.store()));
+    let thief = world.on_thread(|queue| steal(queue.store()));
     let extended = taken.extend(LEASE).is_ok();
     let stolen = thief.join().unwrap();
     assert_eq!(stolen, usize::from(!extended));
@@ -40,7 +40,7 @@ fn an_extension_racing_the_end_of_the_lease_has_one_winner() {
     world.end();
 }
 
-/// The pump renews by itself, as the lease ends: it has it, or the handler is told.
+/// The pump renews the lease when it expires: it has the lease, or the handler is told.
 #[testkit::model(preemptions = 2)]
 fn a_renewal_racing_the_end_of_the_lease_has_one_winner() {
     let world = world_built(|_| Fault::None, |queue| queue);
@@ -49,7 +49,7 @@ fn a_renewal_racing_the_end_of_the_lease_has_one_winner() {
     world.clock.wait_for_sleepers(1); // Until the renewal.
     let thief = {
         let clock = world.clock.clone();
-        world.beside(move |queue| {
+        world.on_thread(move |queue| {
             clock.advance(LEASE);
             steal(queue.store())
         })
@@ -63,14 +63,14 @@ fn a_renewal_racing_the_end_of_the_lease_has_one_winner() {
     world.end();
 }
 
-/// Explores a model once with each fault.
+/// Explores a model once per fault.
 fn each_fault(name: &str, bound: Option<usize>, body: fn(Fault)) {
     for fault in FAULTS {
         check(&format!("{name} ({fault:?})"), bound, move || body(fault));
     }
 }
 
-/// The turn that extends the lease fails as it ends. A cancel then takes the job from its holder.
+/// The turn that extends an expiring lease fails. A cancel then takes the job from its holder.
 #[testkit::model(preemptions = 2, check = each_fault)]
 fn an_extension_that_fails_racing_the_end_of_the_lease_has_one_winner(fault: Fault) {
     let world = world_with(fails(Call::Turn, 1, fault));
@@ -79,7 +79,7 @@ fn an_extension_that_fails_racing_the_end_of_the_lease_has_one_winner(fault: Fau
     world.clock.advance(LEASE);
     let canceller = {
         let clock = world.clock.clone();
-        world.beside(move |queue| {
+        world.on_thread(move |queue| {
             let cancelled = queue.cancel(id).unwrap();
             if is_error(fault) {
                 clock.wait_for_sleepers(1); // The pump, after the error.

@@ -1,4 +1,4 @@
-//! Answers of the store that are lost.
+//! Lost responses of the store.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -9,16 +9,16 @@ use sync_shim::model::{check, spawn};
 
 use super::{FAULTS, fails, is_error, take_and_ack, world_with};
 
-/// Explores a model once with each fault.
+/// Explores a model once per fault.
 fn each_fault(name: &str, bound: Option<usize>, body: fn(Fault)) {
     for fault in FAULTS {
         check(&format!("{name} ({fault:?})"), bound, move || body(fault));
     }
 }
 
-/// The answer to the claim is lost, and that to what it holds fails as well.
+/// The response to the claim is lost, and asking for its jobs fails as well.
 #[testkit::model(preemptions = 1, check = each_fault)]
-fn a_claim_that_is_asked_for_in_vain_racing_a_push_loses_nothing(fault: Fault) {
+fn a_failed_recovery_of_a_claim_racing_a_push_loses_nothing(fault: Fault) {
     let [claim, asked] = [
         fails(Call::Turn, 0, Fault::After),
         fails(Call::HeldBy, 0, fault),
@@ -28,7 +28,7 @@ fn a_claim_that_is_asked_for_in_vain_racing_a_push_loses_nothing(fault: Fault) {
         fault => fault,
     });
     world.push(1, When::NOW);
-    let taker = world.beside(|queue| [take_and_ack(queue), take_and_ack(queue)]);
+    let taker = world.on_thread(|queue| [take_and_ack(queue), take_and_ack(queue)]);
     world.push(2, When::NOW);
     world.rest_after(Fault::After);
     if is_error(fault) {
@@ -42,9 +42,9 @@ fn a_claim_that_is_asked_for_in_vain_racing_a_push_loses_nothing(fault: Fault) {
     world.end();
 }
 
-/// The answer to the claim is lost: the pump finds by its token what it holds.
+/// The response to the claim is lost: the pump finds its jobs by the token.
 #[testkit::model(preemptions = 2)]
-fn a_claim_whose_answer_is_lost_racing_a_push_loses_nothing() {
+fn a_claim_whose_response_is_lost_racing_a_push_loses_nothing() {
     let turns = AtomicUsize::new(0);
     // Relaxed: only the pump makes turns.
     let plan = move |call| match call {
@@ -53,9 +53,9 @@ fn a_claim_whose_answer_is_lost_racing_a_push_loses_nothing() {
     };
     let world = world_with(plan);
     world.push(1, When::NOW);
-    let taker = world.beside(|queue| [take_and_ack(queue), take_and_ack(queue)]);
+    let taker = world.on_thread(|queue| [take_and_ack(queue), take_and_ack(queue)]);
     world.push(2, When::NOW);
-    world.clock.wait_for_sleepers(1); // The pump rests after the error.
+    world.clock.wait_for_sleepers(1); // The pump pauses after the error.
     world.clock.advance(FIRST_PAUSE);
     let mut names = taker.join().unwrap();
     names.sort_unstable();
@@ -64,9 +64,10 @@ fn a_claim_whose_answer_is_lost_racing_a_push_loses_nothing() {
     world.end();
 }
 
-/// The answer to the ack is lost, and the queue shuts down: the job is done, and said to be unknown.
+/// The response to the acknowledgement is lost, and the queue shuts down: the job is done, and the result is
+/// `Unknown`.
 #[testkit::model(preemptions = 2)]
-fn an_ack_whose_answer_is_lost_racing_a_shutdown_is_not_said_to_be_stale() {
+fn an_ack_whose_response_is_lost_racing_a_shutdown_is_not_stale() {
     let turns = AtomicUsize::new(0);
     let is_lost = Parker::new();
     let lost = is_lost.clone();
@@ -81,7 +82,7 @@ fn an_ack_whose_answer_is_lost_racing_a_shutdown_is_not_said_to_be_stale() {
     let world = world_with(plan);
     world.push(1, When::NOW);
     let taken = world.queue.take().unwrap();
-    let ender = world.beside(|queue| queue.shutdown(LEASE));
+    let ender = world.on_thread(|queue| queue.shutdown(LEASE));
     let mover = {
         let clock = world.clock.clone();
         spawn(move || {

@@ -1,8 +1,8 @@
-//! Models of the pump's protocol: each names the racing parties and the harm they must not do.
+//! Models of the pump's protocol. Each names the racing parties and the harm that must not happen.
 //!
-//! The store is the simulated one, whose steps are those of any store: one lock, no waiting. Time is
-//! moved by the model alone, for the queue and for the store. No job is rescued: whatever a model
-//! waits for has come before anything is shut down, and time is not moved on for it.
+//! The store is the simulated one, whose steps are those of any store: one lock, no waiting. Only the model
+//! moves time, for the queue and the store. No safety net hides a lost job: everything that a model waits for
+//! happens before a shutdown, and without a move of time.
 //!
 //! Run with `cargo xtask loom`.
 #![cfg(anthill_loom)]
@@ -41,7 +41,7 @@ fn world() -> World {
     world_with(|_| Fault::None)
 }
 
-/// Whose jobs are handed out at their times without asking the store.
+/// Its jobs are handed out at their due times without asking the store.
 fn world_without_confirmation() -> World {
     world_of(false, |_| Fault::None)
 }
@@ -51,7 +51,7 @@ fn world_with(plan: impl Fn(Call) -> Fault + Send + Sync + 'static) -> World {
 }
 
 fn world_of(confirm: bool, plan: impl Fn(Call) -> Fault + Send + Sync + 'static) -> World {
-    // Renewals would be parties of their own.
+    // Without renewals, which would be further parties.
     world_built(plan, |queue| queue.heartbeat(false).confirm(confirm))
 }
 
@@ -68,7 +68,7 @@ fn world_built(
     }
 }
 
-/// All ways in which a call fails.
+/// All kinds of failures.
 const FAULTS: [Fault; 4] = [
     Fault::Before,
     Fault::After,
@@ -76,10 +76,10 @@ const FAULTS: [Fault; 4] = [
     Fault::Refused(ErrorKind::Busy),
 ];
 
-/// The call of this kind with this number, from 0, fails.
+/// Makes the call of this kind with this number, from 0, fail.
 fn fails(failing: Call, number: usize, fault: Fault) -> impl Fn(Call) -> Fault + Send + Sync {
     let count = AtomicUsize::new(0);
-    // Relaxed: a number of its own for each call is all that is wanted.
+    // Relaxed: each call only needs a distinct number.
     move |call| {
         if call == failing && count.fetch_add(1, Relaxed) == number {
             fault
@@ -89,7 +89,7 @@ fn fails(failing: Call, number: usize, fault: Fault) -> impl Fn(Call) -> Fault +
     }
 }
 
-/// The pump rests after it.
+/// Returns whether the pump pauses after it.
 fn is_error(fault: Fault) -> bool {
     !matches!(fault, Fault::Twice)
 }
@@ -99,8 +99,8 @@ impl World {
         self.queue.push(vec![name], when).unwrap()
     }
 
-    /// Another thread with a handle of the queue.
-    fn beside<R: Send + 'static>(
+    /// Runs a task on another thread with a handle of the queue.
+    fn on_thread<R: Send + 'static>(
         &self,
         work: impl FnOnce(&Queue) -> R + Send + 'static,
     ) -> JoinHandle<R> {
@@ -108,14 +108,14 @@ impl World {
         spawn(move || work(&queue))
     }
 
-    /// Another thread takes a job and acknowledges it: which one.
+    /// Takes a job on another thread, acknowledges it, and returns its payload.
     fn taker(&self) -> JoinHandle<u8> {
-        self.beside(take_and_ack)
+        self.on_thread(take_and_ack)
     }
 
-    /// The same, if it has a lease.
+    /// Like `taker`, also returns whether the lease was lost.
     fn trier(&self) -> JoinHandle<(u8, Result<(), SettleError>)> {
-        self.beside(|queue| {
+        self.on_thread(|queue| {
             let taken = queue.take().unwrap();
             (taken[0], taken.ack())
         })
@@ -125,7 +125,7 @@ impl World {
         assert!(matches!(push_keyed(&self.queue, name, when), Put::New(_)));
     }
 
-    /// Ends the pump's rest after it has met this, if it rests.
+    /// Ends the pump's pause after this fault, if it pauses.
     fn rest_after(&self, fault: Fault) {
         if is_error(fault) {
             self.clock.wait_for_sleepers(1);
@@ -133,7 +133,7 @@ impl World {
         }
     }
 
-    /// The end, once all that the model waits for has come.
+    /// The end, after everything that the model waits for.
     fn end(self) {
         assert_eq!(self.queue.shutdown(LEASE), ShutDown::Finished);
     }
@@ -156,7 +156,7 @@ fn take_and_ack(queue: &Queue) -> u8 {
     name
 }
 
-/// Claims and starts what is due, as another process would.
+/// Claims and starts due jobs, as another process would.
 fn steal(store: &SimStore) -> usize {
     let claim = Claim {
         token: Token::random(),

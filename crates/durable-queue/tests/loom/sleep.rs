@@ -1,10 +1,10 @@
-//! The pump's sleep, against a push, a reset, a resumption and a call.
+//! The pump's sleep, racing a push, a reset, a resumption and a call.
 
 use durable_queue::{LEASE, Reset, When};
 
 use super::{take_and_ack, world};
 
-/// The store is looked at, a job comes, and the pump goes to sleep: it must have heard.
+/// The pump looks at the store, a job is pushed, and the pump goes to sleep: it must be notified.
 #[testkit::model(preemptions = 3)]
 fn a_push_racing_the_pumps_sleep_is_handed_out() {
     let world = world();
@@ -14,7 +14,7 @@ fn a_push_racing_the_pumps_sleep_is_handed_out() {
     world.end();
 }
 
-/// The job is far off when the pump looks, and is moved before it sleeps.
+/// The job is far in the future when the pump looks, and is reset before it sleeps.
 #[testkit::model(preemptions = 3)]
 fn a_reset_racing_the_pumps_sleep_is_handed_out() {
     let world = world();
@@ -25,9 +25,9 @@ fn a_reset_racing_the_pumps_sleep_is_handed_out() {
     world.end();
 }
 
-/// The pump has learned that the queue is paused, and must not sleep over its resumption.
+/// The pump knows that the queue is paused, and must be woken when it is resumed.
 #[testkit::model(preemptions = 3)]
-fn a_resumption_racing_the_pumps_sleep_is_not_slept_over() {
+fn a_resumption_racing_the_pumps_sleep_wakes_it() {
     let world = world();
     world.push(1, When::NOW);
     world.queue.pause(true).unwrap();
@@ -37,7 +37,7 @@ fn a_resumption_racing_the_pumps_sleep_is_not_slept_over() {
     world.end();
 }
 
-/// The pump has gone to sleep for one call when the other asks.
+/// The pump sleeps for one call when another one comes.
 #[testkit::model(preemptions = 2)]
 fn two_calls_racing_two_pushes_both_end() {
     let world = world();

@@ -85,7 +85,7 @@ fn a_task_joined_in_place_frees_its_room_before_it_runs() {
     outer.unwrap().join().unwrap();
     end(&pool);
     let completed = [0, 1].map(|index| pool.stats_of(index).unwrap().completed);
-    assert_eq!(completed, [3, 3], "each where its room was");
+    assert_eq!(completed, [3, 3], "each pool ran its own tasks");
 }
 
 #[testkit::test]

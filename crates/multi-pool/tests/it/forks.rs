@@ -1,18 +1,19 @@
 //! Multi-pools in a forked child: no call waits there for workers or threads of the parent.
 #![expect(
     clippy::needless_pass_by_value,
-    reason = "an answer is looked at where the call is made"
+    reason = "each result is checked at its call"
 )]
 
 use std::future::Future;
+use std::hash::RandomState;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-use multi_pool::{MultiKeyed, MultiPool, MultiPoolExt, MultiReserveFuture, MultiWaitError};
+use multi_pool::{MultiPool, MultiPoolExt, MultiReserveFuture, MultiWaitError};
 use pool_core::{
     BatchError, Closures, OnFull, Pool, Reserve, Spawn, Submit, SubmitError, WaitError, Workers,
 };
-use pool_util::{MapError, PoolExt};
+use pool_util::{Keyed, MapError, PoolExt};
 use testkit::{ForkCase, check_in_forks, fork_cases, in_child, ready};
 
 use crate::support::{hold, hold_all, poll};
@@ -29,7 +30,7 @@ struct Inherited {
     /// One worker is busy, and more workers may be started.
     open: MultiPool,
     later: Instant,
-    keyed: MultiKeyed<u8>,
+    keyed: Keyed<u8, RandomState, MultiPool>,
     reserving: MultiReserveFuture<Closures>,
     submitting: Started<Result<(), SubmitError>>,
     idle: Started<Result<(), MultiWaitError>>,
@@ -101,7 +102,8 @@ const CASES: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "WorkerPool::wait_released_async" => stayed(ready(&mut it.released));
     "WorkerPool::release_timeout" => stayed(it.full.release_timeout(SECOND));
     "WorkerPool::release_timeout" => stayed(it.full.release_timeout(it.later));
-    "WorkerPool::release_async" => stayed(ready(it.full.release_async(None)));
+    "WorkerPool::release_async" => stayed(ready(it.full.release_async()));
+    "WorkerPool::release_timeout_async" => stayed(ready(it.full.release_timeout_async(Duration::MAX)));
     "PoolExt::map" => map_refused(it.full.map(0..3, |n| n).next().expect("an item"));
     "PoolExt::map_unordered" => map_refused(it.full.map_unordered(0..3, |n| n).next().expect("an item"));
     "PoolExt::try_map" => map_refused(it.full.try_map(0..3, Err::<(), u8>).next().expect("an item"));
@@ -123,16 +125,16 @@ const CASES: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "WorkerPool::release_now" => it.full.release_now() == 0 && Workers::release_now(&it.full) == 0;
     // The task runs on its owner.
     "PoolExt::scope" => it.full.scope(|scope| scope.spawn(|| 3).join()).is_ok_and(|three| three == 3);
-    "MultiKeyed::submit" => refused(it.keyed.submit(1, || ()));
-    "MultiKeyed::submit_timeout" => refused(it.keyed.submit_timeout(1, || (), SECOND));
-    "MultiKeyed::submit_timeout" => refused(it.keyed.submit_timeout(1, || (), it.later));
-    "MultiKeyed::submit_async" => refused(ready(it.keyed.submit_async(1, || ())));
-    "MultiKeyed::try_submit" => refused(it.keyed.try_submit(1, || ()));
-    "MultiKeyed::spawn" => refused(it.keyed.spawn(1, || ()));
-    "MultiKeyed::spawn_timeout" => refused(it.keyed.spawn_timeout(1, || (), SECOND));
-    "MultiKeyed::spawn_timeout" => refused(it.keyed.spawn_timeout(1, || (), it.later));
-    "MultiKeyed::spawn_async" => refused(ready(it.keyed.spawn_async(1, || ())));
-    "MultiKeyed::try_spawn" => refused(it.keyed.try_spawn(1, || ()));
+    "Keyed::submit" => refused(it.keyed.submit(1, || ()));
+    "Keyed::submit_timeout" => refused(it.keyed.submit_timeout(1, || (), SECOND));
+    "Keyed::submit_timeout" => refused(it.keyed.submit_timeout(1, || (), it.later));
+    "Keyed::submit_async" => refused(ready(it.keyed.submit_async(1, || ())));
+    "Keyed::try_submit" => refused(it.keyed.try_submit(1, || ()));
+    "Keyed::spawn" => refused(it.keyed.spawn(1, || ()));
+    "Keyed::spawn_timeout" => refused(it.keyed.spawn_timeout(1, || (), SECOND));
+    "Keyed::spawn_timeout" => refused(it.keyed.spawn_timeout(1, || (), it.later));
+    "Keyed::spawn_async" => refused(ready(it.keyed.spawn_async(1, || ())));
+    "Keyed::try_spawn" => refused(it.keyed.try_spawn(1, || ()));
 };
 
 #[test]

@@ -1,25 +1,27 @@
-//! Tasks with keys: each key in its order, in one of the pools.
+//! Keyed tasks: each key runs in order, in one of the pools.
 
+use std::hash::RandomState;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use multi_pool::{MultiKeyed, MultiPool, MultiPoolExt};
+use multi_pool::{MultiPool, MultiPoolExt};
 use pool_core::{DropPolicy, Pool, SubmitError};
+use pool_util::{Keyed, PoolExt};
 use testkit::{Gate, block_on};
 
 use crate::support::{Journal, multi};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn keyed(pools: usize, capacity: usize, depth: usize) -> MultiKeyed<u64> {
+fn keyed(pools: usize, capacity: usize, depth: usize) -> Keyed<u64, RandomState, MultiPool> {
     let each = Pool::builder().capacity(capacity).queue_depth(depth);
     let pool = MultiPool::builder(each).pools(pools).build().unwrap();
     pool.keyed()
 }
 
 #[testkit::test]
-fn the_tasks_of_a_key_run_in_order_whichever_pool_it_is_in() {
+fn tasks_of_a_key_run_in_order_in_every_pool() {
     let keyed = keyed(3, 2, 1_000);
     let journal = Journal::new();
     for number in 0..50 {
@@ -39,7 +41,7 @@ fn the_tasks_of_a_key_run_in_order_whichever_pool_it_is_in() {
 }
 
 #[testkit::test]
-fn every_call_of_a_key_goes_to_its_pool_and_keeps_its_order() {
+fn every_call_with_a_key_goes_to_its_pool_and_keeps_the_order() {
     let (keyed, journal) = (keyed(3, 2, 1_000), Journal::new());
     let (long, far) = (SECOND * 60, Instant::now() + SECOND * 60);
     for key in 0..20 {
@@ -54,7 +56,7 @@ fn every_call_of_a_key_goes_to_its_pool_and_keeps_its_order() {
         let third = keyed.spawn_timeout(key, write(3), long).unwrap();
         let fourth = keyed.spawn_timeout(key, write(4), far).unwrap();
         let fifth = block_on(keyed.spawn_async(key, write(5))).unwrap();
-        assert!(keyed.of(&key).keys() > 0);
+        assert_eq!(keyed.keys(), 1);
         gate.open();
         for handle in [third, fourth, fifth] {
             handle.join().unwrap();
@@ -65,10 +67,12 @@ fn every_call_of_a_key_goes_to_its_pool_and_keeps_its_order() {
 }
 
 #[testkit::test]
-fn a_key_stays_in_its_pool_and_is_refused_there_though_another_has_room() {
+fn a_task_is_refused_by_the_full_pool_of_its_key_although_another_has_room() {
     let keyed = keyed(2, 1, 0);
-    let here = |key: &u64| keyed.of(key).pool().name().to_owned();
-    let other = (1..10_000).find(|key| here(key) != here(&0)).unwrap();
+    let here = keyed.member_of(&0);
+    let other = (1..10_000)
+        .find(|key| keyed.member_of(key) != here)
+        .unwrap();
     let gate = Gate::new();
     let held = gate.clone();
     let first = keyed.spawn(0, move || held.wait()).unwrap();
@@ -93,7 +97,7 @@ fn a_key_stays_in_its_pool_and_is_refused_there_though_another_has_room() {
 }
 
 #[testkit::test]
-fn what_is_keyed_keeps_the_multi_pool_open_and_its_drop_ends_it() {
+fn a_keyed_handle_keeps_the_multi_pool_open_and_its_drop_ends_it() {
     let each = Pool::builder()
         .capacity(1)
         .queue_depth(10)
@@ -118,7 +122,7 @@ fn what_is_keyed_keeps_the_multi_pool_open_and_its_drop_ends_it() {
 }
 
 #[testkit::test]
-fn a_released_multi_pool_gives_key_and_task_back() {
+fn a_released_multi_pool_returns_key_and_task() {
     let pool = multi(2, 1);
     let keyed = pool.keyed();
     pool.release();
@@ -129,7 +133,7 @@ fn a_released_multi_pool_gives_key_and_task_back() {
 }
 
 #[testkit::test]
-fn a_limit_holds_for_each_key_in_whichever_pool_it_is() {
+fn the_limit_holds_for_each_key_in_every_pool() {
     let keyed = keyed(3, 3, 1_000).limit(2);
     for key in 0..20 {
         let gates = [(); 3].map(|()| Gate::new());
@@ -137,7 +141,7 @@ fn a_limit_holds_for_each_key_in_whichever_pool_it_is() {
             keyed.submit(key, move || gate.wait()).unwrap();
         }
         gates[..2].iter().for_each(|gate| gate.wait_for_arrivals(1));
-        let stats = keyed.of(&key).pool().stats();
+        let stats = keyed.pool().stats_of(keyed.member_of(&key)).unwrap();
         assert_eq!((stats.busy, stats.reserved), (2, 1), "key {key}");
         gates[0].open();
         gates[2].wait_for_arrivals(1);

@@ -1,9 +1,6 @@
 //! Tests of multi-pools on real threads, with a manual clock.
 #![cfg(not(anthill_loom))]
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper that fails is a test that fails"
-)]
+#![expect(clippy::unwrap_used, reason = "a failing helper fails its test")]
 
 mod balance;
 mod batch;

@@ -39,7 +39,7 @@ fn a_permit_dropped_in_any_pool_admits_the_first_waiter() {
         drop(permits.remove(dropped));
         assert_eq!((pool.waiting(), pool.stats().reserved), (1, 2));
         let Poll::Ready(Ok(permit)) = poll(&mut future) else {
-            panic!("it was served")
+            panic!("it was admitted")
         };
         assert_eq!(permit.spawn(here).join().unwrap(), dropped);
         assert_eq!(behind.join().unwrap().unwrap().join().unwrap(), dropped);

@@ -300,7 +300,10 @@ fn tasks_of_every_call_in_any_pool_run_under_the_callers_subscriber() {
     pool.submit(tell()).unwrap();
     end(&pool);
     let mut entries = journal.entries();
-    assert!(!entries.pop().unwrap().1, "it was handed over outside");
+    assert!(
+        !entries.pop().unwrap().1,
+        "it was submitted outside of the span"
+    );
     assert_eq!(entries.len(), 16);
     assert!(entries.iter().all(|entry| entry.1));
     assert!((0..2).all(|pool| entries.iter().any(|entry| entry.0 == pool)));

@@ -49,7 +49,7 @@ fn a_task_is_returned_if_no_pool_can_start_a_worker() {
     assert_eq!(pool.stats().refused, 2);
     assert!(
         pool.stats().thread_failures >= 4,
-        "both pools have tried for both"
+        "both pools have tried to start both workers"
     );
     permits.store(1, SeqCst);
     permits.store(1, SeqCst);

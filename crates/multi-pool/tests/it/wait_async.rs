@@ -31,7 +31,7 @@ fn wait_idle_async_is_ready_once_every_pool_is_idle() {
 fn release_async_ends_all_pools() {
     let pool = multi(3, 1);
     let gates = hold_all(&pool, 2);
-    let mut future = pin!(pool.release_async(None));
+    let mut future = pin!(pool.release_async());
     assert!(!pool.is_released());
     assert!(poll(&mut future).is_pending());
     assert!(pool.is_released());
@@ -49,7 +49,7 @@ fn release_async_reports_the_pools_that_timed_out_or_were_rebooted() {
     let pool = MultiPool::builder(each).pools(2).build().unwrap();
     let gates = hold_all(&pool, 2);
     let waker = CountingWaker::new();
-    let mut future = pin!(pool.release_async(Some(clock.now() + SECOND)));
+    let mut future = pin!(pool.release_timeout_async(clock.now() + SECOND));
     assert!(crate::support::poll_with(&mut future, &waker.waker()).is_pending());
     gates[0].open();
     waker.wait_for_wakes(1); // The first pool has ended.

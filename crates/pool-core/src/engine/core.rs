@@ -3,7 +3,7 @@
 
 use std::io;
 use std::mem::ManuallyDrop;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
@@ -15,36 +15,38 @@ use sync_shim::{Clock, Parker, Process, ThreadParker};
 
 use crate::cancel::CancelToken;
 use crate::config::{Config, OnFull, WithinWorker};
-use crate::engine::life::Discards;
-use crate::engine::runner::Runner;
+use crate::engine::life::{Discarding, Discards};
 use crate::engine::worker;
+use crate::engine::worker_state::WorkerState;
 use crate::error::{BuildError, Closed, Reason, SubmitError};
 use crate::sched::decide::{Admission, Caller, OwnWorker, WhenFull};
 use crate::sched::effects::Effects;
 use crate::sched::event::EventWait;
 use crate::sched::load::{LoadStats, Outcome, StripedCounter};
-use crate::sched::ready::Levels;
+use crate::sched::ready::{Levels, OtherLevels};
 use crate::sched::shared::{Place, Shared};
 use crate::sched::state::State;
 use crate::sched::waiters::{Request, WaitResult, WaiterEntry};
 use crate::sched::workers::{Gone, WorkerCell};
 use crate::stats::Stats;
+use crate::task::current::Compensate;
+use crate::task::erased::Task;
 use crate::task::handle::PoolRef;
-use crate::task::options::WaitLimits;
+use crate::task::options::{TaskRecord, WaitLimits};
 use crate::task::run::{Resolver, TaskContext};
 
 /// The shared state of a pool: it admits and runs tasks.
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]
-pub struct Core<R: Runner> {
-    pub(crate) state: Shared<R::Job>,
+pub struct Core {
+    pub(crate) state: Shared<Task>,
     /// A hint to spinning workers that the queue is not empty.
     // On its own cache line, like the state, so that read-only fields are not on a line that others write.
     pub(crate) work: CachePadded<AtomicBool>,
     /// Number of refusals by the full flag, without the lock.
     refused: StripedCounter,
-    pub(crate) runner: R,
     pub(crate) context: TaskContext,
     pub(crate) config: Config,
+    pub(crate) installed: Installed,
     /// Identifies the pool's own workers. Members of a `MultiPool` share one group.
     pub(crate) group: u64,
     /// The figures that a `MultiPool` reads without the lock.
@@ -53,6 +55,51 @@ pub struct Core<R: Runner> {
     process: Process,
     /// The same, or `NONE` if each task has a record. One comparison thus tells a plain call that neither applies.
     pub(crate) plain_process: Process,
+}
+
+/// Code that a builder's setter installs. A program does not contain that of the setters that it does not call.
+#[derive(Clone)]
+pub(crate) struct Installed {
+    /// Per-worker state of a [`FuncPool`](crate::FuncPool).
+    pub(crate) worker_state: Option<Arc<dyn WorkerState>>,
+    /// Creates the queues of the priorities.
+    pub(crate) levels: Option<fn() -> Box<dyn OtherLevels<Task>>>,
+    /// Adds a record to a submitted task, if each task has one.
+    pub(crate) add_record: Option<fn(Task, Box<TaskRecord>) -> Task>,
+    /// Ends the pool as its last handle is dropped. Does not unwind.
+    pub(crate) end: fn(&Arc<Core>),
+    /// Starts the number of workers that a new pool has.
+    pub(crate) start_ahead: fn(&Arc<Core>, usize) -> io::Result<()>,
+    /// Runs a worker until its end. Does not unwind.
+    pub(crate) live: fn(&Arc<Core>, &Arc<WorkerCell>),
+    /// Returns the pool as a blocking task sees it.
+    pub(crate) compensate: fn(&Arc<Core>) -> Option<Weak<dyn Compensate>>,
+    /// What a full pool does with a task that it discards, and with the one that takes its place.
+    pub(crate) discarding: Option<&'static Discarding>,
+}
+
+impl Installed {
+    pub(crate) const fn new() -> Self {
+        Self {
+            levels: None,
+            add_record: None,
+            worker_state: None,
+            end: Core::drain,
+            start_ahead: |_, _| Ok(()),
+            live: worker::live,
+            compensate: |_| None,
+            discarding: None,
+        }
+    }
+}
+
+/// Creates the queues of the priorities of tasks.
+pub(crate) fn levels() -> Box<dyn OtherLevels<Task>> {
+    let levels = Levels {
+        priority_of: Task::priority,
+        is_tombstone: Task::is_tombstone,
+    };
+    levels.queues()
 }
 
 /// Error: the time limit of a call has passed.
@@ -76,7 +123,7 @@ enum Step {
     AwaitStart(EventWait),
 }
 
-/// What a submit does after it has met a full pool.
+/// The next step of a submit that met a full pool.
 enum AtFull<J> {
     GiveBack(Reason, J),
     RunInPlace(J),
@@ -85,18 +132,15 @@ enum AtFull<J> {
     Wait(Arc<WaiterEntry<J>>, u64, ThreadParker),
 }
 
-impl<R: Runner> Core<R> {
+impl Core {
     pub(crate) fn new(
-        runner: R,
         context: TaskContext,
         config: Config,
+        installed: Installed,
         group: u64,
         member: Option<(usize, Arc<LoadStats>)>,
     ) -> Result<Arc<Self>, BuildError> {
-        let levels = config.priorities.then_some(Levels {
-            priority_of: R::priority_of,
-            is_tombstone: R::is_tombstone,
-        });
+        let levels = installed.levels.map(|levels| levels());
         // Before the core exists, because a ring that cannot be allocated must fail the build of the pool.
         let mut state = State::new(&config, levels).map_err(BuildError::OutOfMemory)?;
         let load_stats = member.map(|(number, load_stats)| {
@@ -115,9 +159,9 @@ impl<R: Runner> Core<R> {
             state: Shared::new(state),
             work: CachePadded::new(AtomicBool::new(false)),
             refused: StripedCounter::new(),
-            runner,
             context,
             config,
+            installed,
             group,
             load_stats,
             process,
@@ -135,6 +179,14 @@ impl<R: Runner> Core<R> {
         refuses
     }
 
+    /// Adds the record that a submitted task without options needs.
+    pub(crate) fn recorded(&self, job: Task) -> Task {
+        match (self.installed.add_record, self.context.recorder) {
+            (Some(add), Some(record)) => add(job, record(&self.context)),
+            _ => job,
+        }
+    }
+
     /// Whether each task has a record.
     pub(crate) fn records_all(&self) -> bool {
         self.plain_process == Process::NONE
@@ -150,7 +202,7 @@ impl<R: Runner> Core<R> {
     #[inline]
     pub(crate) fn section<T>(
         self: &Arc<Self>,
-        change: impl FnOnce(&mut State<R::Job>, &mut Effects<R::Job>) -> T,
+        change: impl FnOnce(&mut State<Task>, &mut Effects<Task>) -> T,
     ) -> T {
         let mut effects = Effects::new();
         let result = self.state.section(|state| change(state, &mut effects));
@@ -164,8 +216,8 @@ impl<R: Runner> Core<R> {
     #[inline]
     pub(crate) fn admit<T>(
         self: &Arc<Self>,
-        job: R::Job,
-        refused: impl FnOnce(&mut State<R::Job>, Closed, R::Job) -> T,
+        job: Task,
+        refused: impl FnOnce(&mut State<Task>, Closed, Task) -> T,
     ) -> Result<(), T> {
         let mut job = Some(job);
         // Before the section: a busy pool's submitters must not contend with its workers.
@@ -183,7 +235,7 @@ impl<R: Runner> Core<R> {
     /// # Safety
     /// The caller must write a job to the slot and then call [`filled`](Self::filled).
     #[inline]
-    pub(crate) unsafe fn place(&self) -> Option<Place<'_, R::Job>> {
+    pub(crate) unsafe fn place(&self) -> Option<Place<'_, Task>> {
         let credit = self.state.credit()?;
         // SAFETY: the caller promises what `Credit::place` asks for.
         Some(unsafe { credit.place() })
@@ -194,7 +246,7 @@ impl<R: Runner> Core<R> {
     /// # Safety
     /// The job must have been written to the slot.
     #[inline]
-    pub(crate) unsafe fn filled(&self, place: Place<'_, R::Job>) {
+    pub(crate) unsafe fn filled(&self, place: Place<'_, Task>) {
         // SAFETY: the caller has written the job.
         let searchers = unsafe { place.filled() };
         self.entered(searchers);
@@ -202,7 +254,7 @@ impl<R: Runner> Core<R> {
 
     /// Accepts the job if the pool is busy and has room. `take` moves the job out, and is not called otherwise.
     #[inline]
-    fn enter(&self, take: impl FnOnce() -> R::Job) -> bool {
+    fn enter(&self, take: impl FnOnce() -> Task) -> bool {
         let Some(credit) = self.state.credit() else {
             return false;
         };
@@ -225,10 +277,10 @@ impl<R: Runner> Core<R> {
     /// Like [`admit`](Self::admit), for a caller without a job. On success it holds a permit.
     pub(crate) fn admit_permit<L, T>(
         self: &Arc<Self>,
-        refused: impl FnOnce(&mut State<R::Job>, Closed<L>) -> T,
+        refused: impl FnOnce(&mut State<Task>, Closed<L>) -> T,
         wait: impl Fn(&EventWait) -> Result<(), L>,
     ) -> Result<(), T> {
-        let reserve = |state: &mut State<R::Job>, (), _: &mut _| state.reserve();
+        let reserve = |state: &mut State<Task>, (), _: &mut _| state.reserve();
         self.admit_decided((), reserve, |state, why, ()| refused(state, why), wait)
     }
 
@@ -236,8 +288,8 @@ impl<R: Runner> Core<R> {
     fn admit_decided<Q, L, T>(
         self: &Arc<Self>,
         asked: Q,
-        enter: impl FnOnce(&mut State<R::Job>, Q, &mut Effects<R::Job>),
-        refused: impl FnOnce(&mut State<R::Job>, Closed<L>, Q) -> T,
+        enter: impl FnOnce(&mut State<Task>, Q, &mut Effects<Task>),
+        refused: impl FnOnce(&mut State<Task>, Closed<L>, Q) -> T,
         wait: impl Fn(&EventWait) -> Result<(), L>,
     ) -> Result<(), T> {
         let mut applicant = Applicant {
@@ -273,13 +325,13 @@ impl<R: Runner> Core<R> {
     #[inline]
     fn decide<Q, L, T, E, F>(
         self: &Arc<Self>,
-        state: &mut State<R::Job>,
-        effects: &mut Effects<R::Job>,
+        state: &mut State<Task>,
+        effects: &mut Effects<Task>,
         applicant: &mut Applicant<Q, E, F, T>,
     ) -> Step
     where
-        E: FnOnce(&mut State<R::Job>, Q, &mut Effects<R::Job>),
-        F: FnOnce(&mut State<R::Job>, Closed<L>, Q) -> T,
+        E: FnOnce(&mut State<Task>, Q, &mut Effects<Task>),
+        F: FnOnce(&mut State<Task>, Closed<L>, Q) -> T,
     {
         match state.view().admission() {
             Admission::Room => {
@@ -312,7 +364,7 @@ impl<R: Runner> Core<R> {
     #[inline]
     pub(crate) fn submit(
         self: &Arc<Self>,
-        job: &mut Option<R::Job>,
+        job: &mut Option<Task>,
         on_full: OnFull,
         limits: Option<&WaitLimits>,
     ) -> Result<(), SubmitError> {
@@ -330,13 +382,13 @@ impl<R: Runner> Core<R> {
     #[inline(never)]
     fn submit_decided(
         self: &Arc<Self>,
-        job: R::Job,
+        job: Task,
         on_full: OnFull,
         limits: Option<&WaitLimits>,
-    ) -> Result<(), (Reason, R::Job)> {
+    ) -> Result<(), (Reason, Task)> {
         // Computed only here, because the fast path must not read the clock.
         let deadline = WaitLimits::deadline(limits, on_full);
-        let refused = |state: &mut State<R::Job>, why: Closed<Late>, job| match why {
+        let refused = |state: &mut State<Task>, why: Closed<Late>, job| match why {
             Closed::Full => self.at_full(state, job, on_full),
             other => AtFull::GiveBack(state.refuse(other), job),
         };
@@ -351,7 +403,7 @@ impl<R: Runner> Core<R> {
     }
 
     /// Applies the policy for a full pool, in the critical section that found the pool full.
-    fn at_full(&self, state: &mut State<R::Job>, job: R::Job, on_full: OnFull) -> AtFull<R::Job> {
+    fn at_full(&self, state: &mut State<Task>, job: Task, on_full: OnFull) -> AtFull<Task> {
         match state.view().when_full(self.asked(on_full)) {
             WhenFull::Refuse => AtFull::GiveBack(state.refuse(Closed::<Late>::Full), job),
             WhenFull::RunInPlace => {
@@ -363,8 +415,12 @@ impl<R: Runner> Core<R> {
                 state.begin_disposal();
                 AtFull::RunInCaller(job)
             }
-            WhenFull::DiscardOldest => AtFull::Discard(self.replace_oldest(state, job)),
-            WhenFull::DiscardNewest => AtFull::Discard(self.discard_newest(state, job)),
+            WhenFull::DiscardOldest => {
+                AtFull::Discard((self.discarding().replace_oldest)(self, state, job))
+            }
+            WhenFull::DiscardNewest => {
+                AtFull::Discard((self.discarding().discard_newest)(self, state, job))
+            }
             WhenFull::Enqueue => {
                 // The thread's own parker, so that a wait allocates none.
                 let parker = Parker::of_thread();
@@ -379,10 +435,10 @@ impl<R: Runner> Core<R> {
     #[cold]
     fn submit_refused(
         self: &Arc<Self>,
-        refused: AtFull<R::Job>,
+        refused: AtFull<Task>,
         deadline: Option<Instant>,
         token: Option<&CancelToken>,
-    ) -> Result<(), (Reason, R::Job)> {
+    ) -> Result<(), (Reason, Task)> {
         match refused {
             AtFull::GiveBack(reason, job) => Err((reason, job)),
             AtFull::RunInPlace(job) => {
@@ -394,7 +450,7 @@ impl<R: Runner> Core<R> {
                 Ok(())
             }
             AtFull::Discard(discards) => {
-                self.discard(discards);
+                (self.discarding().discard)(self, discards);
                 Ok(())
             }
             AtFull::Wait(entry, ticket, parker) => {
@@ -412,12 +468,12 @@ impl<R: Runner> Core<R> {
     /// Waits until the entry's request is served or returned, the deadline passes or the token is cancelled.
     pub(crate) fn wait_for_room(
         &self,
-        entry: &Arc<WaiterEntry<R::Job>>,
+        entry: &Arc<WaiterEntry<Task>>,
         ticket: u64,
         parker: &Parker,
         deadline: Option<Instant>,
         token: Option<&CancelToken>,
-    ) -> WaitResult<Request<R::Job>> {
+    ) -> WaitResult<Request<Task>> {
         loop {
             if let Some(result) = entry.wait(parker, self.clock(), deadline, token) {
                 return result.map(|_| ());
@@ -432,9 +488,9 @@ impl<R: Runner> Core<R> {
     /// Step Q4: withdraws a waiting request. Returns `None` if it has just been served or returned.
     pub(crate) fn leave_wait_queue(
         &self,
-        entry: &WaiterEntry<R::Job>,
+        entry: &WaiterEntry<Task>,
         ticket: u64,
-    ) -> Option<Request<R::Job>> {
+    ) -> Option<Request<Task>> {
         let (request, left) = self.state.section(|state| {
             // Both in one section: no other one may find the entry in the queue after its request was withdrawn.
             let left = state.wait_queue.remove(ticket);
@@ -450,7 +506,7 @@ impl<R: Runner> Core<R> {
 
     /// Step S4: runs the deferred effects: thread wake-ups, then a reserved start, then user code.
     #[inline]
-    pub(crate) fn run(self: &Arc<Self>, effects: &mut Effects<R::Job>) {
+    pub(crate) fn run(self: &Arc<Self>, effects: &mut Effects<Task>) {
         if effects.searchers {
             self.hint();
         }
@@ -466,7 +522,7 @@ impl<R: Runner> Core<R> {
         self.work.store(true, Relaxed);
     }
 
-    fn run_deferred(self: &Arc<Self>, effects: &mut Effects<R::Job>) {
+    fn run_deferred(self: &Arc<Self>, effects: &mut Effects<Task>) {
         // User code last: it may take its time, and nobody may have to wait for it to be woken or started.
         effects.wake_threads(); // Steps N3, Q3.
         self.start_if_reserved(effects.start); // Step N4.
@@ -475,7 +531,7 @@ impl<R: Runner> Core<R> {
 
     /// The part of [`run`](Core::run) that only wakes threads.
     #[inline]
-    pub(crate) fn wake_threads(&self, effects: &mut Effects<R::Job>) {
+    pub(crate) fn wake_threads(&self, effects: &mut Effects<Task>) {
         if effects.searchers {
             self.hint();
         }
@@ -500,7 +556,7 @@ impl<R: Runner> Core<R> {
 
     /// Starts the reserved worker, and further ones if they are needed. `then` runs in the last section.
     #[cold]
-    fn start_one(self: &Arc<Self>, then: impl Fn(&mut State<R::Job>)) -> bool {
+    fn start_one(self: &Arc<Self>, then: fn(&mut State<Task>)) -> bool {
         loop {
             let (started, again) = self.start_reserved(|state, _, started| {
                 let again = started.is_ok() && state.reserve_another();
@@ -519,8 +575,20 @@ impl<R: Runner> Core<R> {
     /// the system's refusal.
     pub(crate) fn start_reserved<T>(
         self: &Arc<Self>,
-        then: impl FnOnce(&mut State<R::Job>, &mut Effects<R::Job>, io::Result<()>) -> T,
+        then: impl FnOnce(&mut State<Task>, &mut Effects<Task>, io::Result<()>) -> T,
     ) -> T {
+        let (mut then, mut result) = (Some(then), None);
+        self.start_counted(&mut |state, effects, started| {
+            let then = then.take();
+            result = then.map(|then| then(state, effects, started));
+        });
+        result.expect("`start_counted` calls the closure once")
+    }
+
+    fn start_counted(
+        self: &Arc<Self>,
+        then: &mut dyn FnMut(&mut State<Task>, &mut Effects<Task>, io::Result<()>),
+    ) {
         // The slot is taken before the thread exists, because its name may contain the slot.
         let (number, slot, gone) = self.state.section(|state| {
             let slot = state.slots.take();
@@ -544,8 +612,8 @@ impl<R: Runner> Core<R> {
                 effects.wake_worker(&cell);
                 state.admit_waiters(effects);
             }
-            then(state, effects, started)
-        })
+            then(state, effects, started);
+        });
     }
 
     /// Spawns a worker's thread. It waits until the worker is counted.
@@ -582,7 +650,7 @@ impl<R: Runner> Core<R> {
         started.map(|thread| *cell.thread.lock() = Some(thread))
     }
 
-    pub(crate) fn run_in_place(&self, job: R::Job) {
+    pub(crate) fn run_in_place(&self, job: Task) {
         let (outcome, handle) = self.run_nested(job);
         self.state.section(|state| state.counts.count(outcome));
         if let Some(handle) = handle {
@@ -593,7 +661,7 @@ impl<R: Runner> Core<R> {
 
     /// Like [`run_in_place`](Self::run_in_place), for a caller that is not a worker. The task is counted as
     /// [being disposed of](State::disposed) until it has ended.
-    pub(crate) fn run_in_caller(self: &Arc<Self>, job: R::Job) {
+    pub(crate) fn run_in_caller(self: &Arc<Self>, job: Task) {
         let (outcome, handle) = self.run_nested(job);
         self.section(|state, effects| {
             state.disposed(outcome, effects);
@@ -604,12 +672,12 @@ impl<R: Runner> Core<R> {
         }
     }
 
-    fn run_nested(&self, job: R::Job) -> (Outcome, Option<Resolver>) {
+    fn run_nested(&self, job: Task) -> (Outcome, Option<Resolver>) {
         let mut job = Some(job);
         let mut resolve = None;
         let outcome = self.nested(&mut || {
             let job = job.take().expect("it is run once");
-            let ran = self.runner.run(ManuallyDrop::new(job), &self.context);
+            let ran = Task::run(ManuallyDrop::new(job), &self.context);
             resolve = ran.resolve;
             ran.outcome
         });
@@ -648,7 +716,7 @@ impl<R: Runner> Core<R> {
     }
 }
 
-impl<R: Runner> PoolRef for Core<R> {
+impl PoolRef for Core {
     fn context(&self) -> &TaskContext {
         &self.context
     }
@@ -694,7 +762,7 @@ impl<R: Runner> PoolRef for Core<R> {
     ) -> bool {
         let swept = self.section(|state, effects| {
             // Step C1. Claimed in the section that counts the tombstone: a worker that finds it must find it counted.
-            claim().then(|| state.withdraw(&R::is_tombstone, effects))
+            claim().then(|| state.withdraw(&Task::is_tombstone, effects))
         });
         let Some(mut swept) = swept else {
             return false;

@@ -1,13 +1,12 @@
 //! Release, waits for an idle pool and for its end, reboot, change of the capacity.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use sync_shim::thread::JoinHandle;
 
-use crate::config::{Capacity, DiscardedTask};
+use crate::config::{Capacity, DiscardedTask, DropPolicy};
 use crate::engine::core::Core;
-use crate::engine::runner::Runner;
 use crate::error::{TuneError, WaitError};
 use crate::foreign::{drop_quietly, guarded};
 use crate::sched::effects::Effects;
@@ -15,9 +14,13 @@ use crate::sched::event::EventWait;
 use crate::sched::load::Outcome;
 use crate::sched::state::State;
 use crate::task::current::{self, Compensate};
+use crate::task::erased::Task;
 use crate::task::handle::PoolRef;
 use crate::task::run::{TaskResult, Unrun};
 use std::panic::resume_unwind;
+
+/// Ends a task that was removed unstarted. Does not unwind.
+pub type Disposal<'a> = &'a mut dyn FnMut(Task) -> TaskResult;
 
 /// State of a pool that is about to end.
 enum End {
@@ -26,7 +29,7 @@ enum End {
     Join(Vec<JoinHandle>),
 }
 
-impl<R: Runner> Core<R> {
+impl Core {
     /// Stops accepting tasks. Returns whether the pool was open, and the generation that ends.
     pub(crate) fn release(self: &Arc<Self>) -> (bool, u64) {
         if !self.process().is_current() {
@@ -36,38 +39,38 @@ impl<R: Runner> Core<R> {
         self.section(State::release)
     }
 
-    /// Releases the pool and removes the unstarted tasks. Calls `keep` with the item of each.
-    pub(crate) fn release_now(self: &Arc<Self>, keep: impl FnMut(R::Item)) -> usize {
+    /// Releases the pool, removes the unstarted tasks and calls `end` with each.
+    pub(crate) fn release_now(self: &Arc<Self>, end: Disposal<'_>) -> usize {
         if !self.process().is_current() {
             return 0;
         }
         let jobs = self.section(|state, effects| self.take_unstarted(state, effects));
-        self.dispose(jobs, keep)
+        self.dispose(jobs, end)
     }
 
     /// The section of a `release_now`. The caller disposes of the returned jobs.
     pub(crate) fn take_unstarted(
         &self,
-        state: &mut State<R::Job>,
-        effects: &mut Effects<R::Job>,
-    ) -> impl Iterator<Item = R::Job> + use<R> {
+        state: &mut State<Task>,
+        effects: &mut Effects<Task>,
+    ) -> impl Iterator<Item = Task> + use<> {
         // Both in one section: no worker takes a task between the release and the removal.
         state.release(effects);
         // Cancelled after the section, because a token wakes waiters, which is user code.
-        effects.push_cancel(self.context.stop.ask());
-        state.take_unstarted(&|job| self.runner.seize(job, Unrun::Released))
+        let stop = self.context.stop.ask();
+        effects.call_later(move || _ = stop.cancel());
+        state.take_unstarted(&|job| job.seize(Unrun::Released))
     }
 
     /// Ends the jobs of [`take_unstarted`](Core::take_unstarted). Returns how many of them had not been claimed.
     pub(crate) fn dispose(
         self: &Arc<Self>,
-        jobs: impl Iterator<Item = R::Job>,
-        mut keep: impl FnMut(R::Item),
+        jobs: impl Iterator<Item = Task>,
+        end: Disposal<'_>,
     ) -> usize {
         let mut released = 0;
         for job in jobs {
-            let (result, item) = self.runner.release(job);
-            item.into_iter().for_each(&mut keep);
+            let result = end(job);
             released += usize::from(result.outcome == Outcome::Released);
             if !result.outcome.is_settled() {
                 self.section(|state, effects| state.disposed(result.outcome, effects));
@@ -99,11 +102,7 @@ impl<R: Runner> Core<R> {
     }
 
     /// The section of a reboot.
-    pub(crate) fn open_again(
-        &self,
-        state: &mut State<R::Job>,
-        effects: &mut Effects<R::Job>,
-    ) -> bool {
+    pub(crate) fn open_again(&self, state: &mut State<Task>, effects: &mut Effects<Task>) -> bool {
         let was_released = state.reboot(effects);
         if was_released {
             // In the section, so that no new task sees the stop request of the old generation.
@@ -228,31 +227,38 @@ impl<R: Runner> Core<R> {
 
     /// Ends the pool as its last handle is dropped. Does not unwind, so it is safe during a panic.
     pub(crate) fn end(self: &Arc<Self>) {
-        use crate::config::DropPolicy;
         if !self.process().is_current() {
             // A thread of the parent, which does not exist here, may hold the lock. The queued tasks leak, because they
             // may borrow from a scope that has ended.
             std::mem::forget(Arc::clone(self));
             return;
         }
-        match self.config.drop_policy {
-            DropPolicy::Drain => {
-                self.release();
-            }
-            DropPolicy::Join => {
+        (self.installed.end)(self);
+    }
+
+    /// The end of a pool with [`DropPolicy::Drain`].
+    pub(crate) fn drain(self: &Arc<Self>) {
+        self.release();
+    }
+
+    /// Returns the end of a pool with that policy.
+    pub(crate) fn end_by(policy: DropPolicy) -> fn(&Arc<Self>) {
+        match policy {
+            DropPolicy::Drain => Self::drain,
+            DropPolicy::Join => |core| {
                 // On a worker of this pool the wait is refused, because it would wait for itself. The release remains.
-                let _ = self.release_and_wait(None);
-            }
-            DropPolicy::Discard => {
+                let _ = core.release_and_wait(None);
+            },
+            DropPolicy::Discard => |core| {
                 // USER CODE: captures of unstarted tasks, and their wakers. The tasks are unfinished until these are dropped.
-                let discarded = guarded(|| self.release_now(|item| _ = drop_quietly(item)));
+                let discarded = guarded(|| core.release_now(&mut Task::release));
                 debug_assert!(discarded.is_ok(), "release_now calls nothing unguarded");
-            }
+            },
         }
     }
 }
 
-impl<R: Runner> Core<R> {
+impl Core {
     /// Starts `workers` workers; some may have expired on return. If the system refuses one, the pool is released and
     /// the started workers end.
     pub(crate) fn start_ahead(self: &Arc<Self>, workers: usize) -> std::io::Result<()> {
@@ -286,17 +292,32 @@ pub(crate) struct Discards<J> {
     tombstones: Vec<J>,
 }
 
-impl<R: Runner> Core<R> {
+/// The policies that discard, as a builder with a discard hook installs them.
+pub(crate) struct Discarding {
+    pub(crate) replace_oldest: fn(&Core, &mut State<Task>, Task) -> Discards<Task>,
+    pub(crate) discard_newest: fn(&Core, &mut State<Task>, Task) -> Discards<Task>,
+    pub(crate) discard: fn(&Arc<Core>, Discards<Task>),
+}
+
+impl Discarding {
+    pub(crate) const ALL: &'static Self = &Self {
+        replace_oldest: Core::replace_oldest,
+        discard_newest: Core::discard_newest,
+        discard: Core::discard,
+    };
+}
+
+impl Core {
+    pub(crate) fn discarding(&self) -> &'static Discarding {
+        let installed = self.installed.discarding;
+        installed.expect("a call that may discard is refused if there is no discard hook")
+    }
+
     /// Queues the job in place of the oldest discardable task. Discards the job itself if there is none.
-    pub(crate) fn replace_oldest(
-        &self,
-        state: &mut State<R::Job>,
-        job: R::Job,
-    ) -> Discards<R::Job> {
-        let (oldest, tombstones) = state
-            .take_oldest(&|job| self.runner.name_of(job).is_some(), &|job| {
-                self.runner.seize(job, Unrun::Discarded)
-            });
+    pub(crate) fn replace_oldest(&self, state: &mut State<Task>, job: Task) -> Discards<Task> {
+        let (oldest, tombstones) = state.take_oldest(&|job| job.name().is_some(), &|job| {
+            job.seize(Unrun::Discarded)
+        });
         match oldest {
             Some(task) => {
                 state.replace(job);
@@ -311,13 +332,9 @@ impl<R: Runner> Core<R> {
     }
 
     /// Accepts the job and discards it.
-    pub(crate) fn discard_newest(
-        &self,
-        state: &mut State<R::Job>,
-        task: R::Job,
-    ) -> Discards<R::Job> {
+    pub(crate) fn discard_newest(&self, state: &mut State<Task>, task: Task) -> Discards<Task> {
         // Nobody else can have claimed it: its handle does not exist before the call returns. The claim tells `release` why.
-        self.runner.seize(&task, Unrun::Discarded);
+        task.seize(Unrun::Discarded);
         state.begin_disposal();
         Discards {
             task,
@@ -326,7 +343,7 @@ impl<R: Runner> Core<R> {
     }
 
     /// Ends the removed tasks, with no lock held.
-    pub(crate) fn discard(self: &Arc<Self>, discards: Discards<R::Job>) {
+    pub(crate) fn discard(self: &Arc<Self>, discards: Discards<Task>) {
         let Discards { task, tombstones } = discards;
         // Nested, because a hook or a destructor that submits to its own full pool discards again. Without the
         // nesting limit that could go on until the stack overflows.
@@ -348,21 +365,19 @@ impl<R: Runner> Core<R> {
     }
 
     /// Calls the hook, then drops the task's captures.
-    fn end_discarded(&self, task: R::Job, tombstones: Vec<R::Job>) -> TaskResult {
+    fn end_discarded(&self, task: Task, tombstones: Vec<Task>) -> TaskResult {
         if let Some(hook) = &self.config.discard_hook {
             let discarded = DiscardedTask {
                 pool: &self.context.name,
-                task: self.runner.name_of(&task).unwrap_or_default(),
-                name: self.runner.given_name_of(&task),
+                task: task.name().unwrap_or_default(),
+                name: task.given_name(),
             };
             // USER CODE: the discard hook, on the discarding thread. The task is unfinished until it returns, so its waits for
             // the pool return `WouldDeadlock`.
             self.context.call_hook(|| hook(&discarded));
         }
         drop_quietly(tombstones); // They may be the last references to their tasks, whose drop must not unwind.
-        let (result, item) = self.runner.release(task);
-        drop_quietly(item);
-        result
+        task.release()
     }
 }
 
@@ -372,7 +387,14 @@ impl<R: Runner> Core<R> {
 // of the capacity (`sched/state.rs`, steps B1 and B2 of `PROTOCOL.md`). When the task continues any excess
 // worker may end, not only the additional one.
 
-impl<R: Runner> Compensate for Core<R> {
+impl Core {
+    /// Returns the pool as a blocking task sees it.
+    pub(crate) fn compensating(self: &Arc<Self>) -> Option<Weak<dyn Compensate>> {
+        (self.config.max_compensation > 0).then(|| Arc::downgrade(self) as _)
+    }
+}
+
+impl Compensate for Core {
     fn begin_blocking(self: Arc<Self>) -> bool {
         let begins = self.section(State::begin_blocking);
         drop_quietly(self); // Perhaps the last reference, at the end of a thread, where a panic must not escape.

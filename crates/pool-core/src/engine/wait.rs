@@ -18,13 +18,13 @@ use sync_shim::{Alarm, Clock};
 
 use crate::cancel::Cancelled;
 use crate::engine::core::Core;
-use crate::engine::runner::Runner;
 use crate::error::{Closed, Reason, SubmitError, WaitError};
 use crate::foreign::drop_quietly;
 use crate::sched::decide::WhenFull;
 use crate::sched::event::{EventFuture, Events};
 use crate::sched::state::State;
 use crate::sched::waiters::{Request, WaitResult, WaiterEntry};
+use crate::task::erased::Task;
 use crate::task::handle::PoolRef;
 
 /// The condition that a caller waits for.
@@ -41,15 +41,15 @@ pub enum Awaited {
 }
 
 /// A wait for an idle pool or for its end.
-pub(crate) struct WaitFuture<R: Runner> {
-    core: Arc<Core<R>>,
+pub(crate) struct WaitFuture {
+    core: Arc<Core>,
     awaited: Awaited,
     event: Option<EventFuture>,
     deadline: Deadline,
 }
 
-impl<R: Runner> WaitFuture<R> {
-    pub(crate) fn new(core: Arc<Core<R>>, awaited: Awaited, deadline: Option<Instant>) -> Self {
+impl WaitFuture {
+    pub(crate) fn new(core: Arc<Core>, awaited: Awaited, deadline: Option<Instant>) -> Self {
         Self {
             core,
             awaited,
@@ -110,7 +110,7 @@ fn events_of<J>(awaited: Awaited, state: &mut State<J>) -> &mut Events {
     }
 }
 
-impl<R: Runner> Future for WaitFuture<R> {
+impl Future for WaitFuture {
     type Output = Result<(), WaitError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -147,7 +147,7 @@ impl<R: Runner> Future for WaitFuture<R> {
     }
 }
 
-impl<R: Runner> Drop for WaitFuture<R> {
+impl Drop for WaitFuture {
     fn drop(&mut self) {
         if self.core.process().is_current() {
             self.leave(); // Otherwise events of dropped futures would pile up in an active pool.
@@ -185,7 +185,7 @@ impl Deadline {
             return false;
         }
         // USER CODE: the waker's clone and `Clock::wake_at`, which may fire at once.
-        let Ok(alarm) = clock.wake_at(at, waker.clone()) else {
+        let Ok(alarm) = sync_shim::wake_at(clock, at, waker.clone()) else {
             return true;
         };
         let stale = self.alarm.replace((alarm, waker.clone()));
@@ -200,9 +200,9 @@ impl Deadline {
 /// A future in the wait queue need not be polled: the section that frees room takes the job from its entry. A future
 /// dropped before that removes the job from the wait queue and drops it.
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]
-pub struct SubmitFuture<R: Runner> {
-    core: Arc<Core<R>>,
-    stage: Stage<R::Job>,
+pub struct SubmitFuture {
+    core: Arc<Core>,
+    stage: Stage<Task>,
     /// Ends the wait for room when a token is cancelled.
     cancelled: Option<Cancelled>,
 }
@@ -214,10 +214,10 @@ enum Stage<J> {
 }
 
 // Safe, because nothing is pinned: the job is moved and never borrowed.
-impl<R: Runner> Unpin for SubmitFuture<R> {}
+impl Unpin for SubmitFuture {}
 
-impl<R: Runner> SubmitFuture<R> {
-    pub(crate) fn new(core: Arc<Core<R>>, job: R::Job, cancelled: Option<Cancelled>) -> Self {
+impl SubmitFuture {
+    pub(crate) fn new(core: Arc<Core>, job: Task, cancelled: Option<Cancelled>) -> Self {
         Self {
             core,
             stage: Stage::Outside(job),
@@ -226,7 +226,7 @@ impl<R: Runner> SubmitFuture<R> {
     }
 
     /// Handles the first poll. Returns `None` if the job is in the wait queue.
-    fn enter(&mut self, job: R::Job) -> Option<WaitResult<R::Job>> {
+    fn enter(&mut self, job: Task) -> Option<WaitResult<Task>> {
         // Before the lock, which a thread of the parent may have held during the fork.
         if !self.core.process().is_current() {
             return Some(Err((Reason::Forked, job)));
@@ -253,8 +253,8 @@ impl<R: Runner> SubmitFuture<R> {
     }
 }
 
-impl<R: Runner> Future for SubmitFuture<R> {
-    type Output = Result<usize, SubmitError<R::Job>>;
+impl Future for SubmitFuture {
+    type Output = Result<usize, SubmitError<Task>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut result = None;
@@ -303,7 +303,7 @@ impl<R: Runner> Future for SubmitFuture<R> {
     }
 }
 
-impl<R: Runner> Drop for SubmitFuture<R> {
+impl Drop for SubmitFuture {
     fn drop(&mut self) {
         if let Stage::Waiting(entry, ticket) = &self.stage
             && self.core.process().is_current()
@@ -378,7 +378,7 @@ mod tests {
         let (pool, gate) = held(&clock);
         let counter = CountingWaker::new();
         let waker = counter.waker();
-        let limited = |deadline: Instant| pool.release_async(Some(deadline));
+        let limited = |deadline: Instant| pool.release_timeout_async(deadline);
         let deadline = clock.now() + SECOND;
         let is_clean = |state: &str| {
             assert_eq!(events(&pool), (0, 0), "{state}");

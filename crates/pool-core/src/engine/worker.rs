@@ -1,39 +1,34 @@
 //! The life of a worker: start, search, run, park, end.
 
 use std::mem::{self, ManuallyDrop};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::task::Waker;
 
 use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::thread::{JoinHandle, Tag};
 
 use crate::engine::core::Core;
-use crate::engine::runner::Runner;
-use crate::engine::worker_state;
 use crate::foreign::{drop_quietly, wake};
 use crate::sched::effects::Effects;
 use crate::sched::shared::Whole;
 use crate::sched::state::{Next, Rest, State};
 use crate::sched::workers::{AdaptiveSpin, Exit, WakeReason, WorkerCell};
-use crate::task::current::{self, Compensate, Worker};
+use crate::task::current::{self, Worker};
+use crate::task::erased::Task;
 use crate::task::handle::PoolRef;
 use crate::task::run::TaskResult;
 
 /// The body of a worker's thread.
-pub(crate) fn main<R: Runner>(core: Arc<Core<R>>, cell: &Arc<WorkerCell>) {
+pub(crate) fn main(core: Arc<Core>, cell: &Arc<WorkerCell>) {
     begin(&core, cell);
-    if core.config.worker_wrap.is_some() {
-        live_wrapped(&core, cell);
-    } else {
-        live(&core, cell);
-    }
+    (core.installed.live)(&core, cell);
     // Perhaps the last reference to the pool: its hooks and their captures are user code, which must not unwind here.
     drop_quietly(core);
 }
 
 /// Marks the thread as the pool's and waits until the worker is counted.
 #[inline(never)]
-fn begin<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
+fn begin(core: &Arc<Core>, cell: &Arc<WorkerCell>) {
     Tag {
         group: core.group,
         depth: 0,
@@ -43,7 +38,7 @@ fn begin<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
         pool: Arc::clone(&core.context.name),
         stop: Arc::clone(&core.context.stop),
         slot: cell.slot,
-        compensates: compensates(core),
+        compensates: (core.installed.compensate)(core),
         blocks: AtomicBool::new(false),
     })));
     // The starter counts the worker and then wakes it. Before that the worker must not take a task.
@@ -51,8 +46,7 @@ fn begin<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
 }
 
 /// Like [`live`], inside the user's wrapper.
-#[inline(never)]
-fn live_wrapped<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
+pub(crate) fn live_wrapped(core: &Arc<Core>, cell: &Arc<WorkerCell>) {
     let mut lived = false;
     let mut life = || {
         if !lived {
@@ -67,13 +61,8 @@ fn live_wrapped<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
     life();
 }
 
-fn compensates<R: Runner>(core: &Arc<Core<R>>) -> Option<Weak<dyn Compensate>> {
-    let may = core.config.max_compensation > 0;
-    may.then(|| Arc::downgrade(core) as _)
-}
-
 /// Runs a worker until its end. Does not unwind.
-fn live<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
+pub(crate) fn live(core: &Arc<Core>, cell: &Arc<WorkerCell>) {
     let finished = loop {
         serve(core, cell);
         run_exit_code(core);
@@ -88,24 +77,22 @@ fn live<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
 
 /// Runs the start hook and creates the state of a new worker, which is counted as busy meanwhile.
 #[inline(never)]
-fn enter<R: Runner>(core: &Arc<Core<R>>) -> Next<R::Job> {
+fn enter(core: &Arc<Core>) -> Next<Task> {
     if let Some(hook) = &core.config.start_hook {
         core.context.call_hook(|| hook());
     }
-    if let Some(states) = &core.config.worker_state {
-        worker_state::enter(states, &core.context);
+    if let Some(states) = &core.installed.worker_state {
+        states.enter(&core.context);
     }
-    go_on(core, |state| {
-        state.entered();
-        true
-    })
+    let (next, reserved) = resume(core, State::entered, true);
+    start_if_reserved(core, next, reserved)
 }
 
 /// Drops the worker's state and runs its stop hook.
 #[inline(never)]
-fn run_exit_code<R: Runner>(core: &Arc<Core<R>>) {
-    if core.config.worker_state.is_some() {
-        worker_state::leave(&core.context);
+fn run_exit_code(core: &Arc<Core>) {
+    if let Some(states) = &core.installed.worker_state {
+        states.leave(&core.context);
     }
     if let Some(hook) = &core.config.stop_hook {
         core.context.call_hook(|| hook());
@@ -114,7 +101,7 @@ fn run_exit_code<R: Runner>(core: &Arc<Core<R>>) {
 
 /// Joins ended threads and counts them out.
 #[inline(never)]
-fn join<R: Runner>(core: &Arc<Core<R>>, threads: Vec<JoinHandle>) {
+fn join(core: &Arc<Core>, threads: Vec<JoinHandle>) {
     let count = threads.len();
     for thread in threads {
         // An error is ignored: a worker's body does not unwind, and if one did, this worker would not be at fault.
@@ -129,11 +116,13 @@ fn join<R: Runner>(core: &Arc<Core<R>>, threads: Vec<JoinHandle>) {
 /// Each task begins below this frame, and an idle worker keeps the stack pages that it has ever touched
 /// (`docs/decisions/idle-memory.md`). So everything except the step from one task to the next has frames of its own,
 /// and a job passes through as few places as the compiler allows. `tests/stack.rs` measures the frame.
-fn serve<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
+fn serve(core: &Arc<Core>, cell: &Arc<WorkerCell>) {
     let timed = core.config.keep_alive.is_some();
     let mut search = AdaptiveSpin::new();
+    // Relaxed, because a look in vain is followed by a check under the lock.
+    let has_work = || core.work.load(Relaxed);
     // Taken on the first round only. A worker that is called back after its stop hook serves anew, and runs its hooks again.
-    let mut starts = core.config.has_entry_code();
+    let mut starts = core.config.has_entry_code;
     loop {
         let job = {
             let next = if mem::take(&mut starts) {
@@ -144,8 +133,7 @@ fn serve<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
             match next {
                 Next::Run(job) => job,
                 Next::Search => {
-                    // Relaxed, because a look in vain is followed by a check under the lock.
-                    search.look(|| core.work.load(Relaxed));
+                    search.look(has_work);
                     continue;
                 }
                 Next::Park(rest) => {
@@ -163,7 +151,7 @@ fn serve<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) {
         if run_until_idle(core, job) == AfterRun::Leave {
             return;
         }
-        search.look(|| core.work.load(Relaxed));
+        search.look(has_work);
     }
 }
 
@@ -175,10 +163,10 @@ enum AfterRun {
 
 /// Runs tasks until the queue is empty.
 #[inline]
-fn run_until_idle<R: Runner>(core: &Arc<Core<R>>, mut job: R::Job) -> AfterRun {
+fn run_until_idle(core: &Arc<Core>, mut job: Task) -> AfterRun {
     loop {
         // Step W5.
-        let mut result = core.runner.run(ManuallyDrop::new(job), &core.context);
+        let mut result = Task::run(ManuallyDrop::new(job), &core.context);
         let next = if result.runs_user_code {
             finish(core, core.state.lock(), &mut result)
         } else {
@@ -210,7 +198,7 @@ fn run_until_idle<R: Runner>(core: &Arc<Core<R>>, mut job: R::Job) -> AfterRun {
 
 /// Steps W1 and W2: checks the queue for a searching worker, and carries out the effects.
 #[inline(never)]
-fn find<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>, timed: bool) -> Next<R::Job> {
+fn find(core: &Arc<Core>, cell: &Arc<WorkerCell>, timed: bool) -> Next<Task> {
     // Before the section, because the clock is user code and must not run under the lock.
     let now = if timed { core.context.now() } else { None };
     let mut effects = Effects::new();
@@ -233,11 +221,7 @@ fn find<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>, timed: bool) -> 
 /// Starts a worker if the section has `reserved` a start. Its only user code is the thread gate; if there is one, the
 /// section left the task to other workers (`RunUserCode`).
 #[inline]
-fn start_if_reserved<R: Runner>(
-    core: &Arc<Core<R>>,
-    next: Next<R::Job>,
-    reserved: bool,
-) -> Next<R::Job> {
+fn start_if_reserved(core: &Arc<Core>, next: Next<Task>, reserved: bool) -> Next<Task> {
     if reserved {
         return start_reserved(core, next);
     }
@@ -245,15 +229,12 @@ fn start_if_reserved<R: Runner>(
 }
 
 #[cold]
-fn start_reserved<R: Runner>(core: &Arc<Core<R>>, mut next: Next<R::Job>) -> Next<R::Job> {
+fn start_reserved(core: &Arc<Core>, mut next: Next<Task>) -> Next<Task> {
     let mut reserved = true;
     while let Next::RunUserCode = next {
         // With no task in hand, because the gate is user code and may take its time.
         let may_start = core.start_and_search();
-        (next, reserved) = resume(core, |state| {
-            state.searching -= 1;
-            may_start
-        });
+        (next, reserved) = resume(core, |state| state.searching -= 1, may_start);
     }
     core.start_if_reserved(reserved);
     next
@@ -278,7 +259,7 @@ fn resolve_handle(result: &mut TaskResult) -> Option<Waker> {
 /// Calls the waker, if there is one, before the worker runs its next task.
 #[cold]
 #[inline(never)]
-fn put_off<R: Runner>(core: &Arc<Core<R>>, job: R::Job, waker: Option<Waker>) -> Next<R::Job> {
+fn put_off(core: &Arc<Core>, job: Task, waker: Option<Waker>) -> Next<Task> {
     match waker {
         None => Next::Run(job),
         Some(waker) => call_waker(core, Next::Run(job), waker),
@@ -288,12 +269,12 @@ fn put_off<R: Runner>(core: &Arc<Core<R>>, job: R::Job, waker: Option<Waker>) ->
 /// Runs the section in which a busy worker finds its next step, and wakes threads. The caller starts the reserved
 /// worker and runs the user code.
 #[inline]
-fn decide<R: Runner>(
-    core: &Arc<Core<R>>,
-    mut whole: Whole<'_, R::Job>,
-    effects: &mut Effects<R::Job>,
-    change: impl FnOnce(&mut State<R::Job>, &mut Effects<R::Job>) -> Next<R::Job>,
-) -> Next<R::Job> {
+fn decide(
+    core: &Arc<Core>,
+    mut whole: Whole<'_, Task>,
+    effects: &mut Effects<Task>,
+    change: impl FnOnce(&mut State<Task>, &mut Effects<Task>) -> Next<Task>,
+) -> Next<Task> {
     let next = change(whole.state_mut(), effects);
     if matches!(next, Next::Search) {
         core.work.store(false, Relaxed); // Relaxed, as in `find`.
@@ -305,11 +286,7 @@ fn decide<R: Runner>(
 
 /// Ends a task whose worker's next step has to be decided.
 #[inline(never)]
-fn finish<R: Runner>(
-    core: &Arc<Core<R>>,
-    whole: Whole<'_, R::Job>,
-    result: &mut TaskResult,
-) -> Next<R::Job> {
+fn finish(core: &Arc<Core>, whole: Whole<'_, Task>, result: &mut TaskResult) -> Next<Task> {
     let mut effects = Effects::new();
     // Step W7.
     let next = decide(core, whole, &mut effects, |state, effects| {
@@ -331,13 +308,13 @@ fn finish<R: Runner>(
 /// The part of [`finish`] that runs user code.
 #[cold]
 #[inline(never)]
-fn finish_with_user_code<R: Runner>(
-    core: &Arc<Core<R>>,
-    next: Next<R::Job>,
-    effects: &mut Effects<R::Job>,
+fn finish_with_user_code(
+    core: &Arc<Core>,
+    next: Next<Task>,
+    effects: &mut Effects<Task>,
     waker: Option<Waker>,
     result: &mut TaskResult,
-) -> Next<R::Job> {
+) -> Next<Task> {
     // Before user code, so that queued tasks need not wait for it.
     let started = core.start_if_reserved(effects.start);
     match (next, waker.or_else(|| resolve(result))) {
@@ -345,7 +322,7 @@ fn finish_with_user_code<R: Runner>(
             // Step W8.
             waker.into_iter().for_each(wake);
             effects.run_user_code();
-            go_on(core, |_| started)
+            go_on(core, started)
         }
         // The next step was decided before the waker was known, so it has to be undone.
         (next, Some(waker)) => call_waker(core, next, waker),
@@ -353,25 +330,19 @@ fn finish_with_user_code<R: Runner>(
     }
 }
 
-/// Continues after user code, during which the worker was counted as busy. `back` is the first part of the section.
+/// Continues after user code, during which the worker was counted as busy.
 #[cold]
-fn go_on<R: Runner>(
-    core: &Arc<Core<R>>,
-    back: impl FnOnce(&mut State<R::Job>) -> bool,
-) -> Next<R::Job> {
-    let (next, reserved) = resume(core, back);
+fn go_on(core: &Arc<Core>, may_start: bool) -> Next<Task> {
+    let (next, reserved) = resume(core, |_| {}, may_start);
     start_if_reserved(core, next, reserved)
 }
 
-/// Finds the next step of a worker without a task, and whether a start is reserved. `back` counts the worker as busy
-/// and returns whether another one may be started: not after the system has refused one.
-fn resume<R: Runner>(
-    core: &Arc<Core<R>>,
-    back: impl FnOnce(&mut State<R::Job>) -> bool,
-) -> (Next<R::Job>, bool) {
+/// Finds the next step of a worker without a task, and whether a start is reserved. `back` counts the worker as busy.
+/// Another one may not be started after the system has refused one.
+fn resume(core: &Arc<Core>, back: fn(&mut State<Task>), may_start: bool) -> (Next<Task>, bool) {
     let mut effects = Effects::new();
     let next = decide(core, core.state.lock(), &mut effects, |state, effects| {
-        let may_start = back(state);
+        back(state);
         state.go(may_start, effects)
     });
     (next, effects.start)
@@ -380,7 +351,7 @@ fn resume<R: Runner>(
 /// Calls a waker that no section knew of when the task ended. A future registered it after the task had left its value
 /// and before the handle was resolved, or it belongs to the owner of a group. The worker is counted as busy meanwhile.
 #[cold]
-fn call_waker<R: Runner>(core: &Arc<Core<R>>, next: Next<R::Job>, waker: Waker) -> Next<R::Job> {
+fn call_waker(core: &Arc<Core>, next: Next<Task>, waker: Waker) -> Next<Task> {
     // Step W9: the waker may take its time, so the worker's task must be left to others first.
     let mut effects = Effects::new();
     core.state
@@ -389,12 +360,12 @@ fn call_waker<R: Runner>(core: &Arc<Core<R>>, next: Next<R::Job>, waker: Waker) 
     let started = core.start_if_reserved(effects.start);
     // Last, since other workers have been given this worker's task by now.
     wake(waker);
-    go_on(core, |_| started)
+    go_on(core, started)
 }
 
-/// Step W3: sleeps until notified of work or retired. Whoever does it has counted this worker as searching or leaving.
+/// Step W3: sleeps until notified of work or retired. The notifying section has counted this worker as searching or leaving.
 #[inline(never)]
-fn park<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>, rest: &Rest) -> WakeReason {
+fn park(core: &Arc<Core>, cell: &Arc<WorkerCell>, rest: &Rest) -> WakeReason {
     let mut until = rest.since.and_then(|since| core.config.keep_until(since));
     let mut timed = rest.timed;
     loop {
@@ -456,7 +427,7 @@ enum Departure {
 
 /// Step W10: ends the worker, unless it would leave work behind.
 #[inline(never)]
-fn depart<R: Runner>(core: &Arc<Core<R>>, cell: &Arc<WorkerCell>) -> Departure {
+fn depart(core: &Arc<Core>, cell: &Arc<WorkerCell>) -> Departure {
     // Taken out of the cell, so that the section can pass the handle on with the departing worker.
     let mut own = cell.thread.lock().take();
     loop {

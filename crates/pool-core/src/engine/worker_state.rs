@@ -19,9 +19,18 @@ use std::sync::Arc;
 
 use sync_shim::unique_id;
 
-use crate::config::WorkerState;
 use crate::foreign::{drop_quietly, guarded};
 use crate::task::run::TaskContext;
+
+/// The states of a pool's workers.
+pub(crate) trait WorkerState: Send + Sync {
+    /// Prepares the calling thread as a worker, and creates its first state.
+    fn enter(&self, context: &TaskContext);
+    /// Drops the states of the calling worker.
+    fn leave(&self, context: &TaskContext) {
+        leave(context);
+    }
+}
 
 /// A function and the constructor of its states.
 pub(crate) struct Stateful<S, M, F> {
@@ -43,17 +52,8 @@ sync_shim::thread_locals! {
     static KEPT: RefCell<Kept> = RefCell::new(Kept { number: None, free: Vec::new() });
 }
 
-/// Prepares the calling thread as a worker of a pool with states, and creates its first one.
-pub(crate) fn enter(states: &Arc<dyn WorkerState>, context: &TaskContext) {
-    KEPT.with(|kept| kept.borrow_mut().number = Some(states.number()));
-    context.call_hook(|| {
-        let state = states.make();
-        drop(put_back(states.number(), state)); // Returns `None`, because the number was set before.
-    });
-}
-
 /// Drops the states of a worker that ends. Later calls on the thread create their own.
-pub(crate) fn leave(context: &TaskContext) {
+fn leave(context: &TaskContext) {
     let free = KEPT.with(|kept| {
         let mut kept = kept.borrow_mut();
         // First, so that a call made by a state's destructor keeps nothing here.
@@ -134,11 +134,12 @@ where
     M: Fn() -> S + Send + Sync,
     F: Send + Sync,
 {
-    fn number(&self) -> u64 {
-        self.number
-    }
-
-    fn make(&self) -> Box<dyn Any> {
-        Box::new((self.make)())
+    fn enter(&self, context: &TaskContext) {
+        KEPT.with(|kept| kept.borrow_mut().number = Some(self.number));
+        // USER CODE: the constructor of a state.
+        context.call_hook(|| {
+            let state = (self.make)();
+            drop(put_back(self.number, Box::new(state))); // Returns `None`, because the number was set before.
+        });
     }
 }

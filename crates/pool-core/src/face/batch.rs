@@ -7,6 +7,7 @@
 use std::fmt;
 use std::future::Future;
 use std::iter::Fuse;
+use std::marker::PhantomData;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use crate::error::SubmitError;
 use crate::face::pool::WorkerPool;
 use crate::foreign::{Payload, drop_quietly, guarded};
 use crate::sched::queue::{Chunk, TaskQueue};
+use crate::task::erased::Task;
 
 /// Size of the first chunk, if the iterator's size hint allows. It doubles up to [`LARGEST_CHUNK`],
 /// so that the first tasks start soon and the queue takes whole blocks of the others. In a model
@@ -96,17 +98,18 @@ impl<I: Iterator> std::error::Error for BatchError<I> {
 struct Batch<'p, R: Runner, A, I: Iterator> {
     pools: &'p Arc<A>,
     rest: Fuse<I>,
-    chunk: TaskQueue<R::Job>,
+    chunk: TaskQueue<Task>,
     /// Number of tasks to pull next.
     size: usize,
     submitted: usize,
     /// A panic of the iterator, resumed once the tasks pulled before it are handed over.
     panic: Option<Payload>,
+    runs: PhantomData<fn() -> R>,
 }
 
 impl<'p, R, A, I> Batch<'p, R, A, I>
 where
-    A: Admit<R>,
+    A: Admit,
     I: Iterator,
     R: Accepts<I::Item>,
 {
@@ -132,12 +135,13 @@ where
             size,
             submitted,
             panic: None,
+            runs: PhantomData,
         })
     }
 
     /// Submits as many tasks as there is room for. Returns the first job without room, or `None` at
     /// the end of the batch.
-    fn head(&mut self) -> Option<R::Job> {
+    fn head(&mut self) -> Option<Task> {
         loop {
             while self.chunk.len() > 0 {
                 let before = self.chunk.len();
@@ -157,7 +161,7 @@ where
             // accepted.
             let pulled = guarded(|| {
                 for task in rest.by_ref().take(self.size) {
-                    chunk.push(pools.detached_job(task));
+                    chunk.push(pools.core().recorded(Task::closure(R::body_of(task))));
                 }
             });
             self.panic = pulled.err();
@@ -169,9 +173,9 @@ where
     }
 
     /// Returns the error of a batch whose head was refused.
-    fn refuse(mut self, head: Option<R::Job>, reason: SubmitError) -> BatchError<I> {
+    fn refuse(mut self, head: Option<Task>, reason: SubmitError) -> BatchError<I> {
         let refused = head.into_iter().chain(self.chunk.take_all());
-        let refused: Vec<_> = refused.map(R::unrecorded).map(R::task_of).collect();
+        let refused: Vec<_> = refused.map(|job| R::task_of(job.into_body())).collect();
         if let Some(payload) = self.panic {
             // USER CODE: the drop of a refused task after a panic of the iterator.
             drop_quietly(refused);
@@ -192,11 +196,11 @@ where
 /// The reason of the first refusal, and the remaining tasks.
 fn submit_batch<R, A, I>(pools: &Arc<A>, tasks: I, on_full: OnFull) -> Result<usize, BatchError<I>>
 where
-    A: Admit<R>,
+    A: Admit,
     I: Iterator,
     R: Accepts<I::Item>,
 {
-    let mut batch = Batch::new(pools, tasks)?;
+    let mut batch = Batch::<R, A, _>::new(pools, tasks)?;
     while let Some(head) = batch.head() {
         let mut head = Some(head);
         match pools.admit_job(&mut head, on_full, None) {
@@ -208,7 +212,7 @@ where
 }
 
 /// Batches.
-impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
+impl<R: Runner, A: Admit> WorkerPool<R, A> {
     /// Submits every task of an iterator, in order, and returns their number. Waits while the pool is
     /// full. Each task is treated as by [`submit`](Self::submit).
     ///
@@ -247,7 +251,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         I: IntoIterator,
         R: Accepts<I::Item>,
     {
-        self::submit_batch(self.admit(), tasks.into_iter(), self.on_full())
+        self::submit_batch::<R, A, _>(self.admit(), tasks.into_iter(), self.on_full())
     }
 
     /// Like [`submit_batch`](Self::submit_batch), but refuses tasks that find no room.
@@ -259,7 +263,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         I: IntoIterator,
         R: Accepts<I::Item>,
     {
-        self::submit_batch(self.admit(), tasks.into_iter(), OnFull::Refuse)
+        self::submit_batch::<R, A, _>(self.admit(), tasks.into_iter(), OnFull::Refuse)
     }
 
     /// Like [`submit_batch`](Self::submit_batch), but waits at most that long, or until that instant:
@@ -277,7 +281,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         R: Accepts<I::Item>,
     {
         let deadline = self.deadline(timeout);
-        self::submit_batch(self.admit(), tasks.into_iter(), OnFull::Wait(deadline))
+        self::submit_batch::<R, A, _>(self.admit(), tasks.into_iter(), OnFull::Wait(deadline))
     }
 
     /// Async version of [`submit_batch`](Self::submit_batch). Pulls the iterator when it is polled.
@@ -309,7 +313,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     {
         let (pools, tasks) = (Arc::clone(self.admit()), tasks.into_iter());
         async move {
-            let mut batch = Batch::new(&pools, tasks)?;
+            let mut batch = Batch::<R, A, _>::new(&pools, tasks)?;
             while let Some(head) = batch.head() {
                 match Arc::clone(&pools).admit_async(head, None).await {
                     Ok(_) => batch.submitted += 1,

@@ -1,7 +1,9 @@
 //! The builder of pools.
 
+use std::any::Any;
 use std::fmt;
 use std::io;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,17 +12,22 @@ use sync_shim::{Clock, unique_id};
 
 use crate::config::{
     Capacity, Config, DiscardHook, DiscardedTask, DropPolicy, Hook, OnFull, QueueDepth, ThreadGate,
-    ThreadName, UNLIMITED, WithinWorker, WorkerState, WorkerWrap, default_clock,
+    ThreadName, UNLIMITED, WithinWorker, WorkerWrap, default_clock,
 };
-use crate::engine::core::Core;
+use crate::engine::core::{Core, Installed, levels};
+use crate::engine::life::Discarding;
 use crate::engine::runner::Runner;
+use crate::engine::worker;
+use crate::engine::worker_state::WorkerState;
 use crate::error::BuildError;
 use crate::face::pool::WorkerPool;
 use crate::sched::load::LoadStats;
 use crate::sister::pool_handle::PoolHandle;
 use crate::task::current::StopRequest;
+use crate::task::erased::Task;
 use crate::task::hook::TaskHook;
-use crate::task::run::{PanicHook, TaskContext, TaskPanic};
+use crate::task::options::{TaskOptions, TaskRecord};
+use crate::task::run::{Around, Hooked, PanicHook, Recorder, TaskContext, TaskPanic};
 
 /// Default idle time after which a worker ends.
 pub const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -74,7 +81,9 @@ pub const DEFAULT_NAME: &str = "pool";
     )
 )]
 pub struct Builder<R> {
-    runner: R,
+    /// The function of a typed pool.
+    function: Option<Arc<dyn Any + Send + Sync>>,
+    runs: PhantomData<fn() -> R>,
     name: String,
     capacity: Option<Capacity>,
     max_compensation: usize,
@@ -87,28 +96,28 @@ pub struct Builder<R> {
     prestart: usize,
     preallocate: bool,
     start_paused: bool,
-    priorities: bool,
     within_worker: WithinWorker,
     nesting_limit: u32,
     stack_size: Option<usize>,
-    drop_policy: DropPolicy,
+    installed: Installed,
     panic_hook: Option<Arc<PanicHook>>,
-    task_hook: Option<Arc<dyn TaskHook>>,
+    task_hook: Option<Arc<dyn Around>>,
+    recorder: Option<Recorder>,
     #[cfg(feature = "tracing")]
     carries_span: bool,
     thread_name: Option<Arc<ThreadName>>,
     worker_wrap: Option<Arc<WorkerWrap>>,
     start_hook: Option<Arc<Hook>>,
-    worker_state: Option<Arc<dyn WorkerState>>,
     stop_hook: Option<Arc<Hook>>,
     thread_gate: Option<Arc<ThreadGate>>,
     clock: Option<Arc<dyn Clock>>,
 }
 
 impl<R: Runner> Builder<R> {
-    pub(crate) fn new(runner: R) -> Self {
+    pub(crate) fn new(function: Option<Arc<dyn Any + Send + Sync>>) -> Self {
         Self {
-            runner,
+            function,
+            runs: PhantomData,
             name: DEFAULT_NAME.to_owned(),
             capacity: None,
             max_compensation: 0,
@@ -121,19 +130,18 @@ impl<R: Runner> Builder<R> {
             prestart: 0,
             preallocate: false,
             start_paused: false,
-            priorities: false,
             within_worker: WithinWorker::default(),
             nesting_limit: DEFAULT_NESTING_LIMIT,
             stack_size: None,
-            drop_policy: DropPolicy::default(),
+            installed: Installed::new(),
             panic_hook: None,
             task_hook: None,
+            recorder: None,
             #[cfg(feature = "tracing")]
             carries_span: false,
             thread_name: None,
             worker_wrap: None,
             start_hook: None,
-            worker_state: None,
             stop_hook: None,
             thread_gate: None,
             clock: None,
@@ -141,7 +149,7 @@ impl<R: Runner> Builder<R> {
     }
 
     pub(crate) fn worker_state(mut self, states: Arc<dyn WorkerState>) -> Self {
-        self.worker_state = Some(states);
+        self.installed.worker_state = Some(states);
         self
     }
 
@@ -192,6 +200,7 @@ impl<R: Runner> Builder<R> {
     /// many more tasks.
     pub fn max_compensation(mut self, workers: usize) -> Self {
         self.max_compensation = workers;
+        self.installed.compensate = Core::compensating;
         self
     }
 
@@ -267,6 +276,7 @@ impl<R: Runner> Builder<R> {
         hook: impl Fn(&DiscardedTask<'_>) + Send + Sync + 'static,
     ) -> Self {
         self.discard_hook = Some(Arc::new(hook));
+        self.installed.discarding = Some(Discarding::ALL);
         self
     }
 
@@ -292,6 +302,7 @@ impl<R: Runner> Builder<R> {
     /// Starts this many workers immediately; they never expire.
     pub fn min_workers(mut self, workers: usize) -> Self {
         self.min_workers = workers;
+        self.installed.start_ahead = Core::start_ahead;
         self
     }
 
@@ -306,6 +317,7 @@ impl<R: Runner> Builder<R> {
     /// ```
     pub fn prestart(mut self, workers: usize) -> Self {
         self.prestart = workers;
+        self.installed.start_ahead = Core::start_ahead;
         self
     }
 
@@ -337,7 +349,7 @@ impl<R: Runner> Builder<R> {
     /// Tasks of lower priority do not starve: see [`Priority`](crate::Priority).
     #[doc(alias = "PriorityBlockingQueue")]
     pub fn priorities(mut self, priorities: bool) -> Self {
-        self.priorities = priorities;
+        self.installed.levels = priorities.then_some(levels);
         self
     }
 
@@ -398,6 +410,7 @@ impl<R: Runner> Builder<R> {
     /// [ending](crate::Stats::ending). A panic of the wrap is counted.
     pub fn worker_wrap(mut self, wrap: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static) -> Self {
         self.worker_wrap = Some(Arc::new(wrap));
+        self.installed.live = worker::live_wrapped;
         self
     }
 
@@ -409,7 +422,7 @@ impl<R: Runner> Builder<R> {
 
     /// Sets what happens when the last handle is dropped.
     pub fn drop_policy(mut self, policy: DropPolicy) -> Self {
-        self.drop_policy = policy;
+        self.installed.end = Core::end_by(policy);
         self
     }
 
@@ -436,12 +449,18 @@ impl<R: Runner> Builder<R> {
         self
     }
 
+    fn record_all(&mut self) {
+        self.recorder = Some(|context| Box::new(TaskRecord::new(TaskOptions::default(), context)));
+        self.installed.add_record = Some(Task::with_record);
+    }
+
     /// Sets a hook around each task, called on the thread that runs the task: see [`TaskHook`].
     ///
     /// With a task hook each submitted task costs an allocation, as a spawned one does, to store
     /// the time of its submission.
     pub fn task_hook(mut self, hook: impl TaskHook) -> Self {
-        self.task_hook = Some(Arc::new(hook));
+        self.task_hook = Some(Arc::new(Hooked(Box::new(hook))));
+        self.record_all();
         self
     }
 
@@ -451,6 +470,9 @@ impl<R: Runner> Builder<R> {
     #[cfg(feature = "tracing")]
     pub fn carry_span(mut self, carry: bool) -> Self {
         self.carries_span = carry;
+        if carry {
+            self.record_all();
+        }
         self
     }
 
@@ -547,12 +569,12 @@ impl<R: Runner> Builder<R> {
 
     /// Builds `count` pools that treat each other's workers as own workers. After an error, those
     /// already built have ended.
-    pub(crate) fn build_group(self, count: usize) -> Result<Vec<PoolHandle<R>>, BuildError>
+    pub(crate) fn build_group(self, count: usize) -> Result<Vec<PoolHandle>, BuildError>
     where
         R: Clone,
     {
         let group = unique_id();
-        let mut pools: Vec<PoolHandle<R>> = Vec::new();
+        let mut pools: Vec<PoolHandle> = Vec::new();
         for number in 0..count {
             let name = format!("{}-{number}", self.name);
             match self.clone().name(name).build_in(group, Some(number)) {
@@ -571,17 +593,18 @@ impl<R: Runner> Builder<R> {
     }
 
     /// `member` is the pool's index in its group.
-    fn build_in(self, group: u64, member: Option<usize>) -> Result<Arc<Core<R>>, BuildError> {
+    fn build_in(self, group: u64, member: Option<usize>) -> Result<Arc<Core>, BuildError> {
         let ahead = self.min_workers.max(self.prestart);
-        let (runner, context, config) = self.check()?;
+        let installed = self.installed.clone();
+        let (context, config) = self.check()?;
         let load_stats = || Arc::new(LoadStats::new(config.capacity, config.depth));
         let member = member.map(|number| (number, load_stats()));
-        let core = Core::new(runner, context, config, group, member)?;
-        core.start_ahead(ahead).map_err(BuildError::NoThread)?;
+        let core = Core::new(context, config, installed, group, member)?;
+        (core.installed.start_ahead)(&core, ahead).map_err(BuildError::NoThread)?;
         Ok(core)
     }
 
-    fn check(self) -> Result<(R, TaskContext, Config), BuildError> {
+    fn check(self) -> Result<(TaskContext, Config), BuildError> {
         let capacity = self.capacity.ok_or(BuildError::NoCapacity)?.bound();
         if capacity == 0 {
             return Err(BuildError::ZeroCapacity);
@@ -603,9 +626,11 @@ impl<R: Runner> Builder<R> {
         }
         let clock = self.clock.unwrap_or_else(default_clock);
         let context = TaskContext {
+            function: self.function,
             name: self.name.into(),
             panic_hook: self.panic_hook,
             task_hook: self.task_hook,
+            recorder: self.recorder,
             #[cfg(feature = "tracing")]
             carries_span: self.carries_span,
             hook_panics: AtomicU64::new(0),
@@ -621,22 +646,20 @@ impl<R: Runner> Builder<R> {
             keep_alive: self.keep_alive,
             preallocate: self.preallocate,
             start_paused: self.start_paused,
-            priorities: self.priorities,
             on_full: self.on_full,
             discard_hook: self.discard_hook,
             within_worker: self.within_worker,
             nesting_limit: self.nesting_limit,
             stack_size: self.stack_size,
-            drop_policy: self.drop_policy,
             thread_name: self.thread_name,
             worker_wrap: self.worker_wrap,
+            has_entry_code: self.start_hook.is_some() || self.installed.worker_state.is_some(),
             start_hook: self.start_hook,
-            worker_state: self.worker_state,
             stop_hook: self.stop_hook,
             thread_gate: self.thread_gate,
             clock,
         };
-        Ok((self.runner, context, config))
+        Ok((context, config))
     }
 }
 

@@ -38,42 +38,37 @@ use crate::task::handle::Open;
 /// ```
 ///
 /// `A` is the admission: one pool, or several pools behind one handle (`multi_pool::MultiPool`).
-/// Functions that take any kind of pool are generic over both: `impl<R: Runner, A: Admit<R>>`.
-pub struct WorkerPool<R: Runner, A: Admit<R> = Core<R>>(Arc<Owner<R, A>>);
+/// Functions that take any kind of pool are generic over both: `impl<R: Runner, A: Admit>`.
+pub struct WorkerPool<R: Runner, A: Admit = Core>(Arc<Owner<R, A>>);
 
 /// Reference-counted by the user's handles only: workers, join handles and waiting futures hold the
 /// admission instead, so that they do not delay the end of the pool.
-struct Owner<R: Runner, A: Admit<R>> {
+struct Owner<R: Runner, A: Admit> {
     admit: Arc<A>,
-    /// The handle of the multi-pool that this pool is a member of, and ends with.
-    of: Option<Open>,
     // Of a function, so that the handle is `Send` and `Sync` for every runner.
     runs: PhantomData<fn() -> R>,
 }
 
-impl<R: Runner, A: Admit<R>> Drop for Owner<R, A> {
+impl<R: Runner, A: Admit> Drop for Owner<R, A> {
     fn drop(&mut self) {
-        // The handle of a member must not end the member, because the multi-pool does.
-        if self.of.is_none() {
-            self.admit.end();
-        }
+        self.admit.end();
     }
 }
 
 impl<R: Runner> WorkerPool<R> {
-    pub(crate) fn core(&self) -> &Arc<Core<R>> {
+    pub(crate) fn core(&self) -> &Arc<Core> {
         &self.0.admit
     }
 }
 
-impl<R: Runner> PoolHandle<R> {
+impl PoolHandle {
     /// Returns the handle of a pool.
-    pub fn of(pool: &WorkerPool<R>) -> Self {
+    pub fn of<R: Runner>(pool: &WorkerPool<R>) -> Self {
         Self(Arc::clone(pool.core()))
     }
 }
 
-impl<R: Runner, A: Admit<R>> AdmitHandle for WorkerPool<R, A> {
+impl<R: Runner, A: Admit> AdmitHandle for WorkerPool<R, A> {
     type Runner = R;
     type Admit = A;
     fn admit(&self) -> &Arc<A> {
@@ -81,22 +76,12 @@ impl<R: Runner, A: Admit<R>> AdmitHandle for WorkerPool<R, A> {
     }
 }
 
-impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
+impl<R: Runner, A: Admit> WorkerPool<R, A> {
     /// Creates the first handle.
     #[doc(hidden)]
     pub fn of(admit: Arc<A>) -> Self {
-        Self::in_group(admit, None)
-    }
-
-    fn in_group(admit: Arc<A>, of: Option<Open>) -> Self {
         let runs = PhantomData;
-        Self(Arc::new(Owner { admit, of, runs }))
-    }
-
-    /// Returns a handle of a member of this multi-pool. It keeps the multi-pool open.
-    #[doc(hidden)]
-    pub fn member(&self, member: &PoolHandle<R>) -> WorkerPool<R> {
-        WorkerPool::in_group(Arc::clone(&member.0), Some(self.keep_open()))
+        Self(Arc::new(Owner { admit, runs }))
     }
 
     /// Clones the handle with its type erased.
@@ -427,13 +412,13 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     }
 }
 
-impl<R: Runner, A: Admit<R>> Clone for WorkerPool<R, A> {
+impl<R: Runner, A: Admit> Clone for WorkerPool<R, A> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<R: Runner, A: Admit<R>> fmt::Debug for WorkerPool<R, A> {
+impl<R: Runner, A: Admit> fmt::Debug for WorkerPool<R, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WorkerPool")
             .field("name", &self.name())
@@ -443,22 +428,22 @@ impl<R: Runner, A: Admit<R>> fmt::Debug for WorkerPool<R, A> {
 }
 
 /// Weak handle of a pool: it does not keep the pool open. See [`WorkerPool::downgrade`].
-pub struct WeakWorkerPool<R: Runner, A: Admit<R> = Core<R>>(Weak<Owner<R, A>>);
+pub struct WeakWorkerPool<R: Runner, A: Admit = Core>(Weak<Owner<R, A>>);
 
-impl<R: Runner, A: Admit<R>> WeakWorkerPool<R, A> {
+impl<R: Runner, A: Admit> WeakWorkerPool<R, A> {
     /// Returns a handle, if another one still keeps the pool open.
     pub fn upgrade(&self) -> Option<WorkerPool<R, A>> {
         self.0.upgrade().map(WorkerPool)
     }
 }
 
-impl<R: Runner, A: Admit<R>> Clone for WeakWorkerPool<R, A> {
+impl<R: Runner, A: Admit> Clone for WeakWorkerPool<R, A> {
     fn clone(&self) -> Self {
         Self(Weak::clone(&self.0))
     }
 }
 
-impl<R: Runner, A: Admit<R>> fmt::Debug for WeakWorkerPool<R, A> {
+impl<R: Runner, A: Admit> fmt::Debug for WeakWorkerPool<R, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("WeakWorkerPool(..)")
     }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use crate::engine::admit::{Admit, AdmitHandle};
+use crate::engine::runner::Accepts;
 use crate::engine::worker_state::Stateful;
 use crate::face::builder::Builder;
 use crate::face::pool::{WeakWorkerPool, WorkerPool};
-use crate::task::closures::Closures;
-use crate::task::func::Func;
+use crate::task::closures::{Closures, Func, Function};
+use crate::task::erased::Task;
 
 /// A pool that runs closures. Its methods are listed at [`WorkerPool`].
 ///
@@ -79,14 +80,14 @@ pub type WeakFuncPool<T, R = ()> = WeakWorkerPool<Func<T, R>>;
 impl Pool {
     /// Returns a builder of a pool of closures. A capacity is required.
     pub fn builder() -> Builder<Closures> {
-        Builder::new(Closures(()))
+        Builder::new(None)
     }
 }
 
 impl<T: Send + 'static, R: Send + 'static> FuncPool<T, R> {
     /// Returns a builder of a pool that calls `function`. A capacity is required.
     pub fn builder(function: impl Fn(T) -> R + Send + Sync + 'static) -> Builder<Func<T, R>> {
-        Builder::new(Func::new(function))
+        Builder::new(Some(Arc::new(Function::new(function))))
     }
 
     /// Returns a builder of a pool whose `function` gets a per-worker state in addition to the
@@ -144,21 +145,25 @@ impl<T: Send + 'static, R: Send + 'static> FuncPool<T, R> {
     }
 }
 
-impl<A: Admit<Closures>> WorkerPool<Closures, A> {
+impl<A: Admit> WorkerPool<Closures, A> {
     /// Releases the pool, removes tasks that have not started, and returns their number. Their
     /// captures are dropped on the calling thread, and their handles end with `Released`. Does not
     /// wait for running tasks.
     pub fn release_now(&self) -> usize {
-        self.admit().release_now(&mut |()| {})
+        self.admit().release_now(&mut Task::release)
     }
 }
 
-impl<T: Send + 'static, R: Send + 'static, A: Admit<Func<T, R>>> WorkerPool<Func<T, R>, A> {
+impl<T: Send + 'static, R: Send + 'static, A: Admit> WorkerPool<Func<T, R>, A> {
     /// Releases the pool and returns the arguments of calls that have not started. Their handles
     /// end with `Released`. Does not wait for running calls.
     pub fn release_now(&self) -> Vec<T> {
-        let mut items = Vec::new();
-        self.admit().release_now(&mut |item| items.push(item));
-        items
+        let mut arguments = Vec::new();
+        self.admit().release_now(&mut |job| {
+            let (result, body) = job.release_body();
+            arguments.extend(body.map(Func::<T, R>::task_of));
+            result
+        });
+        arguments
     }
 }

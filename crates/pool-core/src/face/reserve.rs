@@ -21,7 +21,7 @@ use crate::permit::Permit;
 /// A [`Permit`] is for callers that need room before they create a task, or that report readiness
 /// for more work before they get any. Other callers should submit directly: a permit costs two
 /// sections, and holds its room unused until then.
-impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
+impl<R: Runner, A: Admit> WorkerPool<R, A> {
     /// Reserves room for one task. Waits while the pool is full, in the same wait queue as submits.
     ///
     /// On one of the pool's own workers a full pool refuses (except under
@@ -152,13 +152,13 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
 
 /// Resolves to a permit. See [`WorkerPool::reserve_async`].
 #[must_use = "futures do nothing unless polled"]
-pub struct ReserveFuture<R: Runner, A: Admit<R> = Core<R>> {
+pub struct ReserveFuture<R: Runner, A: Admit = Core> {
     // Dropped before `pool`, because its drop may give room back.
     room: A::RoomFuture,
     pool: WorkerPool<R, A>,
 }
 
-impl<R: Runner, A: Admit<R>> Future for ReserveFuture<R, A> {
+impl<R: Runner, A: Admit> Future for ReserveFuture<R, A> {
     type Output = Result<Permit<R>, SubmitError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -167,7 +167,7 @@ impl<R: Runner, A: Admit<R>> Future for ReserveFuture<R, A> {
     }
 }
 
-impl<R: Runner, A: Admit<R>> fmt::Debug for ReserveFuture<R, A> {
+impl<R: Runner, A: Admit> fmt::Debug for ReserveFuture<R, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ReserveFuture")
             .field("pool", &self.pool.name())

@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Instant;
 
 use sync_shim::Timeout;
 
@@ -16,7 +15,7 @@ use crate::task::handle::JoinHandle;
 
 /// Submitting tasks. A [`Pool`](crate::Pool) takes closures, a [`FuncPool`](crate::FuncPool) its
 /// function's arguments; see [`Accepts`].
-impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
+impl<R: Runner, A: Admit> WorkerPool<R, A> {
     /// Submits a task without a handle. Waits while the pool is full.
     ///
     /// The worker drops the value of the closure or function as a part of the task. A closure or an
@@ -52,7 +51,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     where
         R: Accepts<T>,
     {
-        self.admit().submit_task(task, self.on_full())
+        self.admit().submit_task::<R, _>(task, self.on_full())
     }
 
     /// Like [`submit`](Self::submit), but returns [`Full`](SubmitError::Full) at a full pool. Never
@@ -78,7 +77,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     where
         R: Accepts<T>,
     {
-        self.admit().submit_task(task, OnFull::Refuse)
+        self.admit().submit_task::<R, _>(task, OnFull::Refuse)
     }
 
     /// Like [`submit`](Self::submit), but waits for at most a duration, or until an instant. The limit
@@ -108,7 +107,8 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         R: Accepts<T>,
     {
         let deadline = self.deadline(timeout);
-        self.admit().submit_task(task, OnFull::Wait(deadline))
+        self.admit()
+            .submit_task::<R, _>(task, OnFull::Wait(deadline))
     }
 
     /// Async version of [`submit`](Self::submit): resolves once the task is accepted.
@@ -139,7 +139,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     where
         R: Accepts<T>,
     {
-        Arc::clone(self.admit()).submit_task_async(task, None)
+        Arc::clone(self.admit()).submit_task_async::<R, _>(task, None)
     }
 
     /// Submits a task and returns a handle to its value. Waits as [`submit`](Self::submit) does.
@@ -165,7 +165,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     where
         R: Accepts<T>,
     {
-        self.admit().spawn_task(task, None, self.on_full())
+        self.admit().spawn_task::<R, _>(task, None, self.on_full())
     }
 
     /// Like [`spawn`](Self::spawn), but refuses at a full pool, as [`try_submit`](Self::try_submit)
@@ -188,7 +188,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     where
         R: Accepts<T>,
     {
-        self.admit().spawn_task(task, None, OnFull::Refuse)
+        self.admit().spawn_task::<R, _>(task, None, OnFull::Refuse)
     }
 
     /// Like [`spawn`](Self::spawn), but waits for at most a duration, or until an instant, as
@@ -205,7 +205,8 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
         R: Accepts<T>,
     {
         let deadline = self.deadline(timeout);
-        self.admit().spawn_task(task, None, OnFull::Wait(deadline))
+        self.admit()
+            .spawn_task::<R, _>(task, None, OnFull::Wait(deadline))
     }
 
     /// Async version of [`spawn`](Self::spawn): resolves to the handle once the task is accepted;
@@ -232,7 +233,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     where
         R: Accepts<T>,
     {
-        Arc::clone(self.admit()).spawn_task_async(task, None)
+        Arc::clone(self.admit()).spawn_task_async::<R, _>(task, None)
     }
 }
 
@@ -243,7 +244,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
 /// before it, may still run destructors of thread-locals; [`Stats::ending`](crate::Stats::ending)
 /// counts the threads not yet joined. The futures can be awaited on any thread, but a task that
 /// blocks on one holds its own worker, and so waits for itself.
-impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
+impl<R: Runner, A: Admit> WorkerPool<R, A> {
     /// Async version of [`wait_idle`](Self::wait_idle). Resolves once there has been an instant
     /// after its first poll at which no task was in flight.
     ///
@@ -280,8 +281,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     }
 
     /// Releases the pool at the first poll, and resolves once it has ended, as
-    /// [`wait_released_async`](Self::wait_released_async) does, or at the deadline by the pool's
-    /// clock.
+    /// [`wait_released_async`](Self::wait_released_async) does.
     ///
     /// For shutdown in an async program. After it, dropping the last handle blocks no thread of the
     /// runtime, even under [`DropPolicy::Join`](crate::DropPolicy::Join), which otherwise blocks
@@ -294,7 +294,7 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// # runtime.block_on(async {
     /// let pool = Pool::builder().capacity(2).drop_policy(DropPolicy::Join).build()?;
     /// let answer = pool.spawn_async(|| 6 * 7).await?;
-    /// pool.release_async(None).await?; // The runtime's thread runs other futures meanwhile.
+    /// pool.release_async().await?; // The runtime's thread runs other futures meanwhile.
     /// assert_eq!((answer.await?, pool.running()), (42, 0));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # })?;
@@ -302,13 +302,26 @@ impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
     /// ```
     ///
     /// # Errors
-    /// As [`wait_released_async`](Self::wait_released_async), and
-    /// [`TimedOut`](crate::WaitError::TimedOut), also if the clock has no thread to wake the future
-    /// at the deadline. The pool stays released after an error.
+    /// As [`wait_released_async`](Self::wait_released_async). The pool stays released after an
+    /// error.
     pub fn release_async(
         &self,
-        deadline: Option<Instant>,
     ) -> impl Future<Output = Result<(), A::WaitError>> + Send + Unpin + use<R, A> {
+        Arc::clone(self.admit()).wait_async(Awaited::Release, None)
+    }
+
+    /// Like [`release_async`](Self::release_async), but resolves at the latest after a
+    /// [`Duration`](std::time::Duration) from this call, or at an [`Instant`](std::time::Instant),
+    /// by the pool's clock.
+    ///
+    /// # Errors
+    /// As [`release_async`](Self::release_async), and [`TimedOut`](crate::WaitError::TimedOut),
+    /// also if the clock has no thread to wake the future.
+    pub fn release_timeout_async<T: Into<Timeout>>(
+        &self,
+        timeout: T,
+    ) -> impl Future<Output = Result<(), A::WaitError>> + Send + Unpin + use<R, A, T> {
+        let deadline = self.deadline(timeout);
         Arc::clone(self.admit()).wait_async(Awaited::Release, deadline)
     }
 }

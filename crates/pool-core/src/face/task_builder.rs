@@ -245,7 +245,7 @@ pub trait OptionsHost {
 
 /// Spawns tasks with options.
 pub trait SpawnWithOptions<T>: OptionsHost {
-    /// What [`TaskBuilder::spawn`] returns: a handle, or an error with the task if the host may reject
+    /// Result of [`TaskBuilder::spawn`]: a handle, or an error with the task if the host may reject
     /// it.
     type Spawned;
     /// See [`TaskBuilder::spawn`].
@@ -254,7 +254,7 @@ pub trait SpawnWithOptions<T>: OptionsHost {
 
 /// Submits tasks with options.
 pub trait SubmitWithOptions<T>: OptionsHost {
-    /// What [`TaskBuilder::submit`] returns.
+    /// Result of [`TaskBuilder::submit`].
     type Submitted;
     /// See [`TaskBuilder::submit`].
     fn submit_with_options(
@@ -297,7 +297,8 @@ where
     type Spawned = Result<JoinHandle<<P::Runner as Accepts<T>>::Value>, SubmitError<T>>;
 
     fn spawn_with_options(&self, task: T, options: TaskOptions, on_full: OnFull) -> Self::Spawned {
-        self.admit().spawn_task(task, Some(options), on_full)
+        self.admit()
+            .spawn_task::<P::Runner, _>(task, Some(options), on_full)
     }
 }
 
@@ -313,7 +314,8 @@ where
         options: TaskOptions,
         on_full: OnFull,
     ) -> Self::Submitted {
-        self.admit().submit_recorded(task, options, on_full)
+        self.admit()
+            .submit_with_options::<P::Runner, _>(task, options, on_full)
     }
 }
 
@@ -326,18 +328,18 @@ where
         task: T,
         options: TaskOptions,
     ) -> impl Future<Output = Self::Submitted> + Send + Unpin + use<P, T> {
-        Arc::clone(self.admit()).submit_task_async(task, Some(options))
+        Arc::clone(self.admit()).submit_task_async::<P::Runner, _>(task, Some(options))
     }
     fn spawn_with_options_async(
         &self,
         task: T,
         options: TaskOptions,
     ) -> impl Future<Output = Self::Spawned> + Send + Unpin + use<P, T> {
-        Arc::clone(self.admit()).spawn_task_async(task, Some(options))
+        Arc::clone(self.admit()).spawn_task_async::<P::Runner, _>(task, Some(options))
     }
 }
 
-impl<R: Runner, A: Admit<R>> WorkerPool<R, A> {
+impl<R: Runner, A: Admit> WorkerPool<R, A> {
     /// Returns a builder that sets the options of a single task: name, cancel tokens, start deadline,
     /// priority.
     pub fn task(&self) -> TaskBuilder<'_, Self> {

@@ -1,6 +1,6 @@
 //! Traits common to every kind of pool, for callers that are independent of the kind.
 //!
-//! [`Workers`] has the figures and the lifecycle, [`Submit`] takes tasks of one type, [`Spawn`]
+//! [`Workers`] has the statistics and the lifecycle, [`Submit`] takes tasks of one type, [`Spawn`]
 //! returns handles to their values, [`Reserve`] gives permits. `Pool`, `FuncPool` and the
 //! multi-pools implement all of them.
 //!
@@ -23,9 +23,9 @@ use crate::engine::wait::Awaited;
 use crate::error::{SubmitError, TuneError, WaitError};
 use crate::face::pool::WorkerPool;
 use crate::face::reserve::ReserveFuture;
-use crate::foreign::drop_quietly;
 use crate::permit::Permit;
 use crate::stats::Stats;
+use crate::task::erased::Task;
 
 /// A boxed future.
 pub type BoxedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -290,7 +290,7 @@ fn deadline(pool: &(impl Workers + ?Sized), timeout: impl Into<Timeout>) -> Opti
     }
 }
 
-impl<R: Runner, A: Admit<R>> Workers for WorkerPool<R, A> {
+impl<R: Runner, A: Admit> Workers for WorkerPool<R, A> {
     fn name(&self) -> &str {
         self.name()
     }
@@ -316,12 +316,7 @@ impl<R: Runner, A: Admit<R>> Workers for WorkerPool<R, A> {
         self.release()
     }
     fn release_now(&self) -> usize {
-        let mut items = Vec::new(); // USER CODE: their drop, which must not run before all figures are updated.
-        let released = self.admit().release_now(&mut |item| items.push(item));
-        for item in items {
-            drop_quietly(item);
-        }
-        released
+        self.admit().release_now(&mut Task::release)
     }
     fn release_until(&self, deadline: Option<Instant>) -> Result<(), WaitError> {
         self.admit()
@@ -352,31 +347,31 @@ impl<R: Runner, A: Admit<R>> Workers for WorkerPool<R, A> {
     }
 }
 
-impl<T: 'static, R: Accepts<T>, A: Admit<R>> Submit<T> for WorkerPool<R, A> {
+impl<T: 'static, R: Accepts<T>, A: Admit> Submit<T> for WorkerPool<R, A> {
     fn submit_with(&self, task: T, on_full: OnFull) -> Result<(), SubmitError<T>> {
         // The builder has checked only its own policy, so that of the caller must be checked here.
         let task = self.admit().check_discards(task, on_full)?;
-        self.admit().submit_task(task, on_full)
+        self.admit().submit_task::<R, _>(task, on_full)
     }
     fn submit_async(&self, task: T) -> BoxedFuture<Result<(), SubmitError<T>>> {
-        Box::pin(Arc::clone(self.admit()).submit_task_async(task, None))
+        Box::pin(Arc::clone(self.admit()).submit_task_async::<R, _>(task, None))
     }
 }
 
-impl<T: 'static, R: Accepts<T>, A: Admit<R>> Spawn<T> for WorkerPool<R, A> {
+impl<T: 'static, R: Accepts<T>, A: Admit> Spawn<T> for WorkerPool<R, A> {
     type Value = R::Value;
 
     fn spawn_with(&self, task: T, on_full: OnFull) -> Spawned<R::Value, T> {
         // The builder has checked only its own policy, so that of the caller must be checked here.
         let task = self.admit().check_discards(task, on_full)?;
-        self.admit().spawn_task(task, None, on_full)
+        self.admit().spawn_task::<R, _>(task, None, on_full)
     }
     fn spawn_async(&self, task: T) -> BoxedFuture<Spawned<R::Value, T>> {
-        Box::pin(Arc::clone(self.admit()).spawn_task_async(task, None))
+        Box::pin(Arc::clone(self.admit()).spawn_task_async::<R, _>(task, None))
     }
 }
 
-impl<R: Runner, A: Admit<R>> Reserve for WorkerPool<R, A> {
+impl<R: Runner, A: Admit> Reserve for WorkerPool<R, A> {
     type Runner = R;
     type ReserveFuture = ReserveFuture<R, A>;
 

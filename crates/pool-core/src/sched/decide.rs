@@ -59,7 +59,7 @@ pub(crate) enum Admission {
     Full,
 }
 
-/// What the pool needs its workers for, as seen by a drain task at the end of a turn.
+/// The demand for workers, as seen by a drain task at the end of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Demand {
     /// Nothing.
@@ -265,17 +265,22 @@ impl View {
     /// The number stays valid while running tasks end and their workers take the next ones.
     #[inline]
     pub(crate) fn credits(&self) -> usize {
+        self.room().min(self.notify_margin())
+    }
+
+    /// Number of permits that can be reserved without asking again. A permit notifies no worker.
+    #[inline]
+    pub(crate) fn room(&self) -> usize {
         if !self.open || self.live == 0 {
             // Every submit must ask: it is refused, or it has to start the first worker.
             return 0;
         }
         let limit = limit(self.capacity, self.depth);
         // An unlimited depth must stay unlimited, and not become finite by the subtraction.
-        let room = match limit {
+        match limit {
             UNLIMITED => UNLIMITED,
             _ => limit.saturating_sub(self.holding_room()),
-        };
-        room.min(self.notify_margin())
+        }
     }
 
     /// Whether workers may go from one task to the next without asking, while the wait queue is empty: no worker
@@ -654,6 +659,31 @@ mod tests {
     }
 
     #[test]
+    fn permits_within_the_room_would_be_reserved_and_change_no_decision() {
+        let mut reserved = 0;
+        every_view(|view| {
+            if view.room() == 0 {
+                return;
+            }
+            reserved += 1;
+            assert_eq!(view.admission(), Admission::Room, "{view:?}");
+            let after = View {
+                reserved: view.reserved + 1,
+                ..view
+            };
+            assert_eq!(after.wake_policy(), view.wake_policy(), "{view:?}");
+            assert_eq!(
+                after.fast_path_enabled(),
+                view.fast_path_enabled(),
+                "{view:?}"
+            );
+            let left = view.credits().min(view.room() - 1);
+            assert!(after.credits() >= left.min(after.room()), "{view:?}");
+        });
+        assert!(reserved > 10_000, "only {reserved} were reserved");
+    }
+
+    #[test]
     fn a_worker_that_goes_on_unasked_neither_leaves_nor_rouses_anybody() {
         let mut taken = 0;
         every_view(|first| {
@@ -667,7 +697,7 @@ mod tests {
                     queued: first.queued + entered,
                     ..first
                 };
-                // It takes one of those that lay in the queue, or in the inbox if there were none.
+                // It takes a task that was in the queue, or in the inbox if the queue was empty.
                 if before.queued > 0 {
                     taken += 1;
                     let after = quick_steps(before).last().expect("one was taken");

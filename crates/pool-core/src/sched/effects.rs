@@ -1,11 +1,10 @@
 //! Work that a section defers until the lock is free.
 
 use std::mem::ManuallyDrop;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use sync_shim::waiter::{Waiter, WakeList};
 
-use crate::cancel::CancelToken;
 use crate::foreign::{discard, drop_quietly, guarded};
 use crate::sched::event::Events;
 use crate::sched::waiters::WaiterEntry;
@@ -38,10 +37,8 @@ pub trait ReleaseListener: Send + Sync + 'static {
 enum UserCode<J> {
     /// Drops an entry that has left the wait queue, perhaps with its task or its waker.
     Drop(Arc<WaiterEntry<J>>),
-    /// Tells a listener that the pool was released.
-    Released(Weak<dyn ReleaseListener>),
-    /// Cancels the token of running tasks.
-    Cancel(CancelToken),
+    /// Tells a listener that the pool was released, or cancels the token of running tasks.
+    Call(Box<dyn FnOnce() + Send>),
 }
 
 impl<J> Effects<J> {
@@ -80,14 +77,9 @@ impl<J> Effects<J> {
         self.others.push(UserCode::Drop(entry));
     }
 
-    pub(crate) fn push_released(&mut self, listener: Weak<dyn ReleaseListener>) {
-        // Weak until it is called, so that a pool does not keep its scheduler alive.
-        self.others.push(UserCode::Released(listener));
-    }
-
-    pub(crate) fn push_cancel(&mut self, token: CancelToken) {
-        // Cancelling calls wakers, which must not run under the lock.
-        self.others.push(UserCode::Cancel(token));
+    /// Calls a closure that may run user code.
+    pub(crate) fn call_later(&mut self, call: impl FnOnce() + Send + 'static) {
+        self.others.push(UserCode::Call(Box::new(call)));
     }
 
     /// Whether nothing is deferred, except perhaps the hint for searchers.
@@ -114,19 +106,24 @@ impl<J> Effects<J> {
         // USER CODE: wakers of futures. They must come last: threads are awake by now, and the worker holds no task.
         // Panics end here.
         self.wakes.wake_all();
-        // Taken out, because effects have no destructor and would leak what they keep.
-        for other in self.others.take() {
-            match other {
-                // USER CODE: the drop of a waiter, with its waker or task.
-                UserCode::Drop(entry) => _ = drop_quietly(entry),
-                UserCode::Cancel(token) => _ = token.cancel(),
-                UserCode::Released(listener) => {
-                    if let Some(listener) = listener.upgrade()
-                        // USER CODE: a listener for the release, as of a scheduler.
-                        && let Err(payload) = guarded(|| listener.released())
-                    {
-                        discard(payload);
-                    }
+        let (first, rest) = self.others.take();
+        first.into_iter().for_each(UserCode::run);
+        for other in rest {
+            other.run();
+        }
+    }
+}
+
+impl<J> UserCode<J> {
+    #[inline(never)]
+    fn run(self) {
+        match self {
+            // USER CODE: the drop of a waiter, with its waker or task.
+            Self::Drop(entry) => _ = drop_quietly(entry),
+            // USER CODE: a listener for the release, as of a scheduler, and wakers of a token's waiters.
+            Self::Call(call) => {
+                if let Err(payload) = guarded(call) {
+                    discard(payload);
                 }
             }
         }
@@ -163,10 +160,8 @@ impl<T> SmallList<T> {
         self.first.is_none()
     }
 
-    fn take(&mut self) -> impl Iterator<Item = T> + use<T> {
-        // Emptied before the first element runs, so that user code that panics leaves no element behind to run twice.
+    fn take(&mut self) -> (Option<T>, Vec<T>) {
         let rest = self.rest.take().map(|rest| *rest);
-        let first = self.first.take();
-        first.into_iter().chain(rest.into_iter().flatten())
+        (self.first.take(), rest.unwrap_or_default())
     }
 }

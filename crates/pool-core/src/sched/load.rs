@@ -131,8 +131,8 @@ pub enum Outcome {
     Discarded,
     /// Its handle removed it from the queue, freed its room, and counts it.
     Withdrawn,
-    /// It was counted before, and its room was passed on to the next task of its key.
-    PassedOn,
+    /// It goes on as another job in the queue, which has its room.
+    Requeued,
 }
 
 /// Monotonic counters. Changed under the pool's lock.
@@ -161,8 +161,8 @@ impl Counts {
             Outcome::Expired => self.expired += 1,
             Outcome::Released => self.released += 1,
             Outcome::Discarded => self.discarded += 1,
-            // Counted before, by the section that withdrew or passed on the task; otherwise it would count twice.
-            Outcome::Withdrawn | Outcome::PassedOn => {}
+            // Counted by the section that withdrew the task, or when its other job ends; otherwise it would count twice.
+            Outcome::Withdrawn | Outcome::Requeued => {}
         }
     }
 }

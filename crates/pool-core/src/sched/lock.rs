@@ -201,6 +201,7 @@ mod two {
     #[cfg(not(anthill_loom))]
     use backoff_spinlock::{SpinGuard as Guard, SpinLock as Lock};
     use crossbeam_utils::CachePadded;
+    use sync_shim::foreign::Held;
     #[cfg(anthill_loom)]
     use sync_shim::{Mutex as Lock, MutexGuard as Guard};
 
@@ -212,23 +213,26 @@ mod two {
 
     /// Guard of the first half.
     pub(crate) struct First<'a, A, B> {
-        first: Guard<'a, A>,
+        guard: Guard<'a, A>,
         // Reachable only through the first lock's guard, so that nobody can take the two in the wrong order.
         second: &'a Lock<B>,
+        held: Held,
     }
 
     /// Guard of the second half.
     pub(crate) struct Second<'a, A, B> {
-        second: Guard<'a, B>,
+        guard: Guard<'a, B>,
         // Named, because the model's guard of one lock around both halves has both types, and callers must compile
         // with either.
         of: PhantomData<&'a A>,
+        _held: Held,
     }
 
     /// Guard of both halves.
     pub(crate) struct Both<'a, A, B> {
         first: Guard<'a, A>,
         second: Guard<'a, B>,
+        _held: Held,
     }
 
     impl<A, B> Pair<A, B> {
@@ -242,16 +246,18 @@ mod two {
         #[inline]
         pub(crate) fn first(&self) -> First<'_, A, B> {
             First {
-                first: self.first.lock(),
+                guard: self.first.lock(),
                 second: &self.second,
+                held: Held::new(),
             }
         }
 
         #[inline]
         pub(crate) fn second(&self) -> Second<'_, A, B> {
             Second {
-                second: self.second.lock(),
+                guard: self.second.lock(),
                 of: PhantomData,
+                _held: Held::new(),
             }
         }
     }
@@ -262,21 +268,22 @@ mod two {
         #[inline]
         pub(crate) fn and_second(self) -> Both<'a, A, B> {
             Both {
-                first: self.first,
+                first: self.guard,
                 second: self.second.lock(),
+                _held: self.held,
             }
         }
 
         #[inline]
         pub(crate) fn half(&mut self) -> &mut A {
-            &mut self.first
+            &mut self.guard
         }
     }
 
     impl<A, B> Second<'_, A, B> {
         #[inline]
         pub(crate) fn half(&mut self) -> &mut B {
-            &mut self.second
+            &mut self.guard
         }
     }
 

@@ -52,18 +52,44 @@ impl Priority {
 pub(crate) struct ReadyQueue<J> {
     /// All tasks; with priorities, those of the middle level.
     normal: TaskQueue<J>,
-    others: Option<Box<Others<J>>>,
+    others: Option<Box<dyn OtherLevels<J>>>,
+}
+
+/// The part of a queue with levels that other pools do without. `normal` is the queue of the middle level.
+// An object that the builder installs, so that a program without priorities does not contain it.
+pub(crate) trait OtherLevels<J>: Send {
+    /// The queues of the high and the low level.
+    fn high_and_low(&self) -> [&TaskQueue<J>; 2];
+    /// The same.
+    fn high_and_low_mut(&mut self) -> [&mut TaskQueue<J>; 2];
+    /// See [`ReadyQueue::has_next`].
+    fn has_next(&self, normal: &TaskQueue<J>) -> bool;
+    /// See [`ReadyQueue::push`].
+    fn push(&mut self, normal: &mut TaskQueue<J>, job: J);
+    /// See [`ReadyQueue::pop`].
+    fn pop(&mut self, normal: &mut TaskQueue<J>) -> Option<J>;
+    /// See [`ReadyQueue::pop_lowest`].
+    fn pop_lowest(&mut self, normal: &mut TaskQueue<J>) -> Option<J>;
+    /// See [`ReadyQueue::unpop`].
+    fn unpop(&mut self, normal: &mut TaskQueue<J>, job: J);
+    /// See [`ReadyQueue::unpop_lowest`].
+    fn unpop_lowest(&mut self, normal: &mut TaskQueue<J>, job: J);
+    /// Returns the queue to sweep.
+    // Another one for each call, so that a call under the lock takes no longer than in a pool without priorities.
+    fn next_to_sweep<'a>(&'a mut self, normal: &'a mut TaskQueue<J>) -> &'a mut TaskQueue<J>;
+    /// Moves the tasks of the inbox to the end.
+    fn append(&mut self, inlet: &mut Inlet<J>);
+    /// See [`ReadyQueue::inlet`].
+    fn inlet(&self) -> Box<Inlet<J>>;
 }
 
 /// How a queue with levels inspects a task.
 pub(crate) struct Levels<J> {
-    // A function pointer, so that the queue is not generic over the runner.
     pub(crate) priority_of: fn(&J) -> Priority,
-    /// See [`Runner::is_tombstone`](crate::Runner).
+    /// Whether the handle has removed the task, so that only its entry is left.
     pub(crate) is_tombstone: fn(&J) -> bool,
 }
 
-/// The part of a queue with levels that other pools do without.
 struct Others<J> {
     levels: Levels<J>,
     high: TaskQueue<J>,
@@ -157,6 +183,23 @@ impl Passed {
     }
 }
 
+impl<J> Levels<J> {
+    /// Creates the queues of the other levels.
+    pub(crate) fn queues(self) -> Box<dyn OtherLevels<J>>
+    where
+        J: Send + 'static,
+    {
+        Box::new(Others {
+            levels: self,
+            highest: Arc::new(AtomicUsize::new(LEVELS)),
+            high: TaskQueue::new(),
+            low: TaskQueue::new(),
+            passed: Passed::default(),
+            next_sweep: 0,
+        })
+    }
+}
+
 impl<J> Others<J> {
     fn waiting(&self, normal: &TaskQueue<J>) -> [usize; LEVELS] {
         [self.high.len(), normal.len(), self.low.len()]
@@ -174,12 +217,25 @@ impl<J> Others<J> {
         let level = (self.levels.priority_of)(job).level();
         self.queue(normal, level)
     }
+}
 
-    /// Whether the next task can be popped without draining the inbox first.
+impl<J: Send> OtherLevels<J> for Others<J> {
+    fn high_and_low(&self) -> [&TaskQueue<J>; 2] {
+        [&self.high, &self.low]
+    }
+
+    fn high_and_low_mut(&mut self) -> [&mut TaskQueue<J>; 2] {
+        [&mut self.high, &mut self.low]
+    }
+
     fn has_next(&self, normal: &TaskQueue<J>) -> bool {
         // Which level is next must be decided before the inbox is considered: an aged lower level goes before any task there.
         let next = self.passed.next(self.waiting(normal));
         next.is_some_and(|level| level <= self.highest.load(Relaxed))
+    }
+
+    fn push(&mut self, normal: &mut TaskQueue<J>, job: J) {
+        self.queue_of(normal, &job).push(job);
     }
 
     fn pop(&mut self, normal: &mut TaskQueue<J>) -> Option<J> {
@@ -192,33 +248,74 @@ impl<J> Others<J> {
         }
         Some(job)
     }
+
+    fn pop_lowest(&mut self, normal: &mut TaskQueue<J>) -> Option<J> {
+        // Lowest first, because a discard must cost the least important task.
+        (0..LEVELS)
+            .rev()
+            .find_map(|level| self.queue(normal, level).pop())
+    }
+
+    fn unpop(&mut self, normal: &mut TaskQueue<J>, job: J) {
+        if !(self.levels.is_tombstone)(&job) {
+            let level = (self.levels.priority_of)(&job).level();
+            self.passed.put_back(level, self.waiting(normal));
+        }
+        self.unpop_lowest(normal, job);
+    }
+
+    fn unpop_lowest(&mut self, normal: &mut TaskQueue<J>, job: J) {
+        self.queue_of(normal, &job).unpop(job);
+    }
+
+    fn next_to_sweep<'a>(&'a mut self, normal: &'a mut TaskQueue<J>) -> &'a mut TaskQueue<J> {
+        self.next_sweep = (self.next_sweep + 1) % LEVELS;
+        self.queue(normal, self.next_sweep)
+    }
+
+    fn append(&mut self, inlet: &mut Inlet<J>) {
+        for (queue, entered) in [
+            (&mut self.high, &mut inlet.high),
+            (&mut self.low, &mut inlet.low),
+        ] {
+            if entered.len() > 0 {
+                queue.append(entered);
+            }
+        }
+        // After the move, under the inbox's lock: no task can enter in between and lose its level.
+        self.highest.store(LEVELS, Relaxed);
+    }
+
+    fn inlet(&self) -> Box<Inlet<J>> {
+        Box::new(Inlet {
+            priority_of: self.levels.priority_of,
+            highest: Arc::clone(&self.highest),
+            high: TaskQueue::new(),
+            low: TaskQueue::new(),
+        })
+    }
 }
 
 impl<J> ReadyQueue<J> {
-    /// Creates a queue, with `levels` if tasks have priorities.
-    pub(crate) fn new(levels: Option<Levels<J>>) -> Self {
+    /// Creates a queue. Tasks have priorities if there are `others`.
+    pub(crate) fn new(others: Option<Box<dyn OtherLevels<J>>>) -> Self {
         Self {
             normal: TaskQueue::new(),
-            // Boxed, so that a pool without priorities does not carry three queues in its state.
-            others: levels.map(|levels| {
-                Box::new(Others {
-                    levels,
-                    highest: Arc::new(AtomicUsize::new(LEVELS)),
-                    high: TaskQueue::new(),
-                    low: TaskQueue::new(),
-                    passed: Passed::default(),
-                    next_sweep: 0,
-                })
-            }),
+            others,
         }
     }
 
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        match &self.others {
-            None => self.normal.len(),
-            Some(others) => others.waiting(&self.normal).iter().sum(),
+        let mut len = self.normal.len();
+        if let Some(others) = &self.others {
+            len += others
+                .high_and_low()
+                .map(TaskQueue::len)
+                .iter()
+                .sum::<usize>();
         }
+        len
     }
 
     #[inline]
@@ -237,13 +334,7 @@ impl<J> ReadyQueue<J> {
 
     /// Creates the inbox's part, if tasks have priorities.
     pub(crate) fn inlet(&self) -> Option<Box<Inlet<J>>> {
-        let others = self.others.as_ref()?;
-        Some(Box::new(Inlet {
-            priority_of: others.levels.priority_of,
-            highest: Arc::clone(&others.highest),
-            high: TaskQueue::new(),
-            low: TaskQueue::new(),
-        }))
+        self.others.as_ref().map(|others| others.inlet())
     }
 
     /// Number of tasks, in a queue without levels.
@@ -278,7 +369,7 @@ impl<J> ReadyQueue<J> {
     #[inline(never)]
     fn push_by_level(&mut self, job: J) {
         if let Some(others) = &mut self.others {
-            others.queue_of(&mut self.normal, &job).push(job);
+            others.push(&mut self.normal, job);
         }
     }
 
@@ -290,32 +381,26 @@ impl<J> ReadyQueue<J> {
 
     /// Pops the oldest task of the lowest level.
     pub(crate) fn pop_lowest(&mut self) -> Option<J> {
-        let Some(others) = &mut self.others else {
-            return self.normal.pop();
-        };
-        // Lowest first, because a discard must cost the least important task.
-        (0..LEVELS)
-            .rev()
-            .find_map(|level| others.queue(&mut self.normal, level).pop())
+        match &mut self.others {
+            None => self.normal.pop(),
+            Some(others) => others.pop_lowest(&mut self.normal),
+        }
     }
 
     /// Puts back a task from [`pop`](Self::pop). It is the next of its level again.
     #[cold]
     pub(crate) fn unpop(&mut self, job: J) {
-        if let Some(others) = &mut self.others
-            && !(others.levels.is_tombstone)(&job)
-        {
-            let level = (others.levels.priority_of)(&job).level();
-            others.passed.put_back(level, others.waiting(&self.normal));
+        match &mut self.others {
+            None => self.normal.unpop(job),
+            Some(others) => others.unpop(&mut self.normal, job),
         }
-        self.unpop_lowest(job);
     }
 
     /// Puts back a task from [`pop_lowest`](Self::pop_lowest).
     pub(crate) fn unpop_lowest(&mut self, job: J) {
         match &mut self.others {
             None => self.normal.unpop(job),
-            Some(others) => others.queue_of(&mut self.normal, &job).unpop(job),
+            Some(others) => others.unpop_lowest(&mut self.normal, job),
         }
     }
 
@@ -326,45 +411,23 @@ impl<J> ReadyQueue<J> {
         if entered.len() > 0 {
             self.normal.append(entered);
         }
-        if let Some(inlet) = inlet {
-            self.append_levels(inlet);
+        if let (Some(inlet), Some(others)) = (inlet, &mut self.others) {
+            others.append(inlet);
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn append_levels(&mut self, inlet: &mut Inlet<J>) {
-        let Some(others) = &mut self.others else {
-            return;
-        };
-        for (queue, entered) in [
-            (&mut others.high, &mut inlet.high),
-            (&mut others.low, &mut inlet.low),
-        ] {
-            if entered.len() > 0 {
-                queue.append(entered);
-            }
-        }
-        // After the move, under the inbox's lock: no task can enter in between and lose its level.
-        others.highest.store(LEVELS, Relaxed);
     }
 
     /// All tasks. Those of one level come oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &J> {
-        let others = self.others.iter();
-        let others = others.flat_map(|others| others.high.iter().chain(others.low.iter()));
-        self.normal.iter().chain(others)
+        let others = self.others.iter().flat_map(|others| others.high_and_low());
+        self.normal.iter().chain(others.flat_map(TaskQueue::iter))
     }
 
     /// Like [`TaskQueue::sweep`], for one level per call.
     pub(crate) fn sweep(&mut self, goes: impl Fn(&J) -> bool) -> Block<J> {
-        let Some(others) = &mut self.others else {
-            return self.normal.sweep(goes);
-        };
-        // One level per call, so that a call under the lock takes no longer than in a pool without priorities.
-        others.next_sweep = (others.next_sweep + 1) % LEVELS;
-        let level = others.next_sweep;
-        others.queue(&mut self.normal, level).sweep(goes)
+        match &mut self.others {
+            None => self.normal.sweep(goes),
+            Some(others) => others.next_to_sweep(&mut self.normal).sweep(goes),
+        }
     }
 
     /// See [`TaskQueue::give_back`].
@@ -377,8 +440,9 @@ impl<J> ReadyQueue<J> {
     pub(crate) fn trim(&mut self) -> Vec<Block<J>> {
         let mut spare = self.normal.trim();
         if let Some(others) = &mut self.others {
-            spare.extend(others.high.trim());
-            spare.extend(others.low.trim());
+            for queue in others.high_and_low_mut() {
+                spare.extend(queue.trim());
+            }
         }
         spare
     }
@@ -386,8 +450,8 @@ impl<J> ReadyQueue<J> {
     /// Removes all tasks, higher levels first, and all memory.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = J> + use<J> {
         let others = self.others.as_mut();
-        let others = others.map(|others| (others.high.take_all(), others.low.take_all()));
-        let (high, low) = others.unzip();
+        let others = others.map(|others| others.high_and_low_mut().map(TaskQueue::take_all));
+        let [high, low] = others.map_or([None, None], |others| others.map(Some));
         let normal = self.normal.take_all();
         let high = high.into_iter().flatten();
         high.chain(normal).chain(low.into_iter().flatten())
@@ -405,10 +469,11 @@ mod tests {
     const TOMBSTONE: u32 = u32::MAX;
 
     fn queue() -> ReadyQueue<Job> {
-        ReadyQueue::new(Some(Levels {
-            priority_of: |job| job.0,
-            is_tombstone: |job| job.1 == TOMBSTONE,
-        }))
+        let levels = Levels {
+            priority_of: |job: &Job| job.0,
+            is_tombstone: |job: &Job| job.1 == TOMBSTONE,
+        };
+        ReadyQueue::new(Some(levels.queues()))
     }
 
     #[test]

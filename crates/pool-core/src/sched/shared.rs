@@ -49,6 +49,8 @@ struct Flags {
     full: AtomicBool,
     /// Whether the pool needs a busy worker for another task.
     wanted: AtomicBool,
+    /// Whether a `release_now` drops unstarted tasks. Written under the state's lock.
+    discards: AtomicBool,
 }
 
 impl Flags {
@@ -64,6 +66,8 @@ impl Flags {
 pub(crate) struct Inbox<J> {
     /// Number of tasks that may still enter without a decision.
     credits: usize,
+    /// Number of permits that may be reserved without a decision, beyond the credits.
+    more_room: usize,
     /// Number of permits reserved without a decision, not yet counted by the state.
     reserved: usize,
     /// Whether a worker is spinning for work.
@@ -93,6 +97,7 @@ impl<J> Shared<J> {
     pub(crate) fn new(state: State<J>) -> Self {
         let inbox = Inbox {
             credits: 0,
+            more_room: 0,
             reserved: 0,
             searchers: false,
             queue: TaskQueue::new(),
@@ -105,6 +110,7 @@ impl<J> Shared<J> {
             flags: CachePadded::new(Flags {
                 full: AtomicBool::new(false),
                 wanted: AtomicBool::new(false),
+                discards: AtomicBool::new(false),
             }),
         }
     }
@@ -127,6 +133,28 @@ impl<J> Shared<J> {
         let mut inbox = self.halves.second();
         // A full or idle pool grants no credits, so that its submits take the lock and decide.
         (inbox.half().credits > 0).then_some(Credit(inbox))
+    }
+
+    /// Step P1: reserves room for a permit, if that needs no decision. Leaves the credits alone where it can, because a
+    /// permit notifies no worker.
+    #[inline]
+    pub(crate) fn try_reserve(&self) -> bool {
+        let mut inbox = self.halves.second();
+        let inbox = inbox.half();
+        let from = if inbox.more_room > 0 {
+            &mut inbox.more_room
+        } else {
+            &mut inbox.credits
+        };
+        if *from == 0 {
+            return false;
+        }
+        // Room that needs no decision guarantees what a permit needs: some worker is live, and a whole section, which
+        // counts the permit, comes before any worker leaves.
+        *from -= 1;
+        inbox.reserved += 1;
+        inbox.show_taken();
+        true
     }
 
     /// Ends a task and returns its worker's next one, if no decision is needed (invariant 3). Otherwise returns the
@@ -181,25 +209,26 @@ impl<J> Shared<J> {
         popped(state.go_on(outcome))
     }
 
-    /// Step K3b: ends a keyed task whose worker continues with the next one of its key, which uses its permit.
-    /// Returns the lock, with nothing changed, if a decision is needed. `yields` is set if the worker must not
-    /// continue while other tasks are queued.
+    /// Step P5: ends a task that ran with a permit's room inside another task, if no decision is needed. Otherwise
+    /// changes nothing and returns `false`. Does that, too, if the other task `yields` and tasks are queued.
     #[inline]
-    pub(crate) fn pass_on(&self, outcome: Outcome, yields: bool) -> Result<(), Whole<'_, J>> {
+    pub(crate) fn try_end_permitted(&self, outcome: Outcome, yields: bool) -> bool {
         let mut state = self.halves.first();
-        if !yields && state.half().pass_on(outcome) {
+        let half = state.half();
+        if !half.may_end_permitted() {
+            return false;
+        }
+        if !yields && half.try_end_permitted(outcome) {
             self.flags.show_room();
-            return Ok(());
+            return true;
         }
         // The permit may have been reserved in the inbox, and is counted only after a drain.
         let mut whole = self.whole(state);
-        let passed = (!yields || whole.queue.len() == 0) && whole.state_mut().pass_on(outcome);
-        if passed {
-            // Settled, because the drain may have counted permits, which changes how many credits remain.
-            whole.unlock();
-            return Ok(());
-        }
-        Err(whole)
+        let ended =
+            (!yields || whole.queue.len() == 0) && whole.state_mut().try_end_permitted(outcome);
+        // Settled, because the drain may have counted permits, which changes how many credits remain.
+        whole.unlock();
+        ended
     }
 
     /// Step S1: whether the pool is open and has no room (invariant 4). `false` means unknown.
@@ -214,6 +243,13 @@ impl<J> Shared<J> {
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
         self.flags.wanted.load(Relaxed) // A hint, so a stale answer is safe.
+    }
+
+    /// Whether a `release_now` drops tasks that have not started.
+    #[inline]
+    pub(crate) fn discards(&self) -> bool {
+        // Relaxed: exact for a task that was queued after the `release_now`, because its pop is ordered by the lock.
+        self.flags.discards.load(Relaxed)
     }
 
     /// Step S2: sets the wanted flag for a task that entered without a decision and has no worker on its way.
@@ -310,17 +346,6 @@ impl<'a, J> Credit<'a, J> {
         // SAFETY: it was just written.
         unsafe { place.filled() }
     }
-
-    /// Step K2: reserves room for a permit.
-    #[inline]
-    pub(crate) fn reserve(mut self) {
-        let inbox = self.0.half();
-        // A credit guarantees what a permit needs: some worker is live, and a whole section, which counts the permit,
-        // comes before any worker leaves.
-        inbox.credits -= 1;
-        inbox.reserved += 1;
-        inbox.show_taken();
-    }
 }
 
 impl<J> Credit<'_, J> {
@@ -410,6 +435,7 @@ impl<J> Whole<'_, J> {
         let (state, inbox) = self.both.halves();
         // Steps U1, U2.
         inbox.credits = state.grant_credits();
+        inbox.more_room = state.view().room() - inbox.credits;
         inbox.searchers = state.searching > 0;
         if let Some(load_stats) = &inbox.load_stats {
             // From the final counters of the section, because members of a multi-pool are compared by this figure.
@@ -420,6 +446,7 @@ impl<J> Whole<'_, J> {
         // Steps U3, U4.
         store_if_changed(&self.flags.full, state.is_full());
         store_if_changed(&self.flags.wanted, state.is_wanted());
+        store_if_changed(&self.flags.discards, state.discards);
     }
 }
 

@@ -33,7 +33,7 @@ use crate::sched::effects::{Effects, ReleaseListener};
 use crate::sched::event::Events;
 use crate::sched::load::{Counts, LoadStats, Outcome};
 use crate::sched::queue::{Block, TaskQueue};
-use crate::sched::ready::{Inlet, Levels, ReadyQueue};
+use crate::sched::ready::{Inlet, OtherLevels, ReadyQueue};
 use crate::sched::waiters::{Request, WaitQueue, WaiterEntry};
 use crate::sched::workers::{Ending, IdleSet, Slots, WorkerCell};
 
@@ -163,7 +163,7 @@ impl<J> State<J> {
         }
     }
 
-    /// What the pool needs its workers for, apart from the caller.
+    /// Returns the demand for workers other than the caller.
     pub(crate) fn demand(&self) -> Demand {
         if !self.open {
             Demand::Released
@@ -334,8 +334,8 @@ impl<J> State<J> {
             self.tombstones -= 1; // All else was done when it was withdrawn.
             return;
         }
-        if outcome == Outcome::PassedOn {
-            return; // `pass_to_queue` or `pass_on` has counted it before.
+        if outcome == Outcome::Requeued {
+            return; // Its other job is in flight in its place.
         }
         self.counts.count(outcome);
         self.in_flight -= 1;
@@ -561,7 +561,11 @@ impl<J> State<J> {
         }
         // Called after the section, because a listener is another crate's code and may take locks of its own.
         for listener in self.release_listeners.drain(..) {
-            effects.push_released(listener);
+            effects.call_later(move || {
+                if let Some(listener) = listener.upgrade() {
+                    listener.released();
+                }
+            });
         }
         // A parked worker would sleep for ever otherwise: nothing is submitted any more that would wake it.
         self.dismiss_idle(effects);
@@ -747,7 +751,10 @@ impl<J> State<J> {
 
 impl<J> State<J> {
     /// Creates the state of a new pool, with `levels` if tasks have priorities.
-    pub(crate) fn new(config: &Config, levels: Option<Levels<J>>) -> Result<Self, TryReserveError> {
+    pub(crate) fn new(
+        config: &Config,
+        levels: Option<Box<dyn OtherLevels<J>>>,
+    ) -> Result<Self, TryReserveError> {
         Ok(Self {
             number: 0,
             open: true,
@@ -791,12 +798,11 @@ impl<J> State<J> {
             fast_path: false,
             load_stats: None,
             gated: config.thread_gate.is_some(),
-            hooked: config.has_entry_code(),
+            hooked: config.has_entry_code,
         })
     }
 }
 
-mod keys;
 mod staff;
 
 // Sections that pause and resume a pool. `decide.rs` decides what a paused pool does.
@@ -913,6 +919,42 @@ impl<J> State<J> {
         self.permit_gone(effects);
     }
 
+    /// Step P5: ends a task that ran with a permit's room inside another task, and frees the room. Like
+    /// [`go_on`](State::go_on) it makes no decision: it returns `false`, without a change, if one is needed.
+    #[inline]
+    pub(crate) fn try_end_permitted(&mut self, outcome: Outcome) -> bool {
+        // The last permit may be what keeps a worker (P4), and its return must be decided.
+        let keeps_none = self.reserved > 1 || self.open && self.untimed.is_empty();
+        // After a `release_now` the other task must not start one after the other, so it must look for that.
+        let is_decided =
+            self.may_end_permitted() && self.reserved > 0 && keeps_none && !self.discards;
+        if is_decided {
+            self.count_permitted(outcome);
+            self.reserved -= 1;
+            if let Some(load_stats) = &self.load_stats {
+                load_stats.leave(1);
+            }
+        }
+        is_decided
+    }
+
+    /// Whether the fast path is open to [`try_end_permitted`](State::try_end_permitted).
+    #[inline]
+    pub(crate) fn may_end_permitted(&self) -> bool {
+        self.fast_path && !self.queue.has_levels()
+    }
+
+    /// Step P6: the same, with a decision.
+    pub(crate) fn end_permitted(&mut self, outcome: Outcome, effects: &mut Effects<J>) {
+        self.count_permitted(outcome);
+        self.give_back_room(effects);
+    }
+
+    fn count_permitted(&mut self, outcome: Outcome) {
+        self.counts.submitted += 1;
+        self.counts.count(outcome);
+    }
+
     /// Step P4: lets the worker go that was kept for the last permit.
     pub(super) fn permit_gone(&mut self, effects: &mut Effects<J>) {
         // The other permits still need a worker: a released pool starts none.
@@ -977,7 +1019,7 @@ mod tests {
             section(|effects| state.finish(Outcome::Completed, false, effects))
         };
 
-        // What a `release_now` took out has not been dropped when the last running task ends.
+        // The tasks that a `release_now` removed are not dropped yet when the last running task ends.
         let mut state = busy(1, 1);
         state.disposing = 1;
         event.enter(&mut state.on_idle);
@@ -1151,14 +1193,11 @@ mod tests {
 
     /// The sections that end the last permit.
     type Goes = fn(&mut State<u32>, &mut Effects<u32>);
-    const PERMIT_GOES: [(&str, Goes); 4] = [
+    const PERMIT_GOES: [(&str, Goes); 3] = [
         ("used", |state, effects| state.redeem(7, effects)),
         ("dropped", State::give_back_room),
-        ("passed to the queue", |state, effects| {
-            state.pass_to_queue(Outcome::Completed, 7, effects);
-        }),
-        ("discarded", |state, effects| {
-            state.discard_reserved(1, effects);
+        ("used inside another task", |state, effects| {
+            state.end_permitted(Outcome::Completed, effects);
         }),
     ];
 

@@ -31,7 +31,7 @@ use crate::error::Reason;
 use crate::foreign::drop_quietly;
 use crate::sched::spin::{SUBMIT, spin_until};
 
-/// What a waiting submitter wants.
+/// The request of a waiting submitter.
 #[derive(Debug)]
 pub enum Request<J> {
     /// Admission of this task.
@@ -465,11 +465,14 @@ impl<T> TicketList<T> {
 
     #[cold]
     fn sweep(&mut self, most: usize) {
-        self.entries.retain(|(_, entry)| {
+        let mut kept = VecDeque::with_capacity(most);
+        while let Some(entry) = self.entries.pop_front() {
             steps::count();
-            entry.is_some()
-        });
-        self.entries.shrink_to(most);
+            if entry.1.is_some() {
+                kept.push_back(entry);
+            }
+        }
+        self.entries = kept;
     }
 }
 

@@ -1,7 +1,7 @@
 //! The set of parked workers, and the reason for which each was woken.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, TryReserveError};
+use std::collections::{BinaryHeap, TryReserveError};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -20,9 +20,9 @@ pub(crate) struct WorkerCell {
     pub(crate) slot: usize,
     pub(crate) parker: Parker,
     wake_reason: AtomicU8,
-    /// Whether the worker is in the list of those that parked without a timeout. Protected like `wake_reason`.
+    /// Whether the worker is in the list of workers that parked without a timeout. Protected like `wake_reason`.
     untimed: AtomicBool,
-    /// The worker's thread, for whoever joins it after its end.
+    /// The worker's thread, to be joined after its end.
     // A lock of its own, because the starter stores the handle after the thread has begun to run.
     pub(crate) thread: Mutex<Option<JoinHandle>>,
 }
@@ -261,8 +261,8 @@ const MOST_JOINED: usize = 2;
 
 #[derive(Default)]
 pub(crate) struct Ending {
-    /// By thread number.
-    threads: BTreeMap<usize, JoinHandle>,
+    /// With their thread numbers. A list, because most threads are gone soon after they are entered.
+    threads: Vec<(usize, JoinHandle)>,
     count: usize,
     gone: Arc<Gone>,
 }
@@ -334,7 +334,10 @@ impl Ending {
     pub(crate) fn take_all(&mut self) -> Vec<JoinHandle> {
         // Reports of these threads would pile up, because nobody looks for them after a wait for the end.
         self.gone.0.lock().gone = Vec::new();
-        std::mem::take(&mut self.threads).into_values().collect()
+        std::mem::take(&mut self.threads)
+            .into_iter()
+            .map(|(_, thread)| thread)
+            .collect()
     }
 
     /// Counts joined threads out and wakes the workers that wait for that.
@@ -360,13 +363,13 @@ impl Gone {
 }
 
 impl Reports {
-    fn take_one(&mut self, threads: &mut BTreeMap<usize, JoinHandle>) -> Option<JoinHandle> {
+    fn take_one(&mut self, threads: &mut Vec<(usize, JoinHandle)>) -> Option<JoinHandle> {
         loop {
             let number = self.gone.pop()?;
             // A thread without a handle here has been joined since its report, or another thread is going to join it;
             // the next report may do. Otherwise a waiting worker would miss it.
-            if let Some(thread) = threads.remove(&number) {
-                return Some(thread);
+            if let Some(at) = threads.iter().position(|thread| thread.0 == number) {
+                return Some(threads.swap_remove(at).1);
             }
         }
     }

@@ -14,6 +14,7 @@ use sync_shim::{Clock, Parker};
 use crate::cancel::CancelToken;
 use crate::config::{Capacity, OnFull};
 use crate::engine::core::Core;
+use crate::engine::life::Disposal;
 use crate::engine::runner::Runner;
 use crate::error::{BuildError, Closed, SubmitError, TuneError, WaitError};
 use crate::face::builder::Builder;
@@ -24,17 +25,18 @@ use crate::sched::load::LoadStats;
 use crate::sched::state::State;
 use crate::sched::waiters::{Request, WaitResult, WaiterCount, WaiterEntry};
 use crate::sister::pool_handle::PoolHandle;
+use crate::task::erased::Task;
 use crate::task::handle::RawHandle;
 
 /// Effects of a section, to be run once no lock is held, because they may be user code.
 #[must_use = "deferred effects have to be run"]
 #[expect(missing_debug_implementations, reason = "never leaves `multi-pool`")]
-pub struct Deferred<R: Runner> {
-    core: Arc<Core<R>>,
-    effects: Effects<R::Job>,
+pub struct Deferred {
+    core: Arc<Core>,
+    effects: Effects<Task>,
 }
 
-impl<R: Runner> Deferred<R> {
+impl Deferred {
     /// Wakes waiters, and starts a worker if one was reserved.
     pub fn run(mut self) {
         self.core.run(&mut self.effects);
@@ -123,11 +125,11 @@ impl<J> Ticket<J> {
 
 /// Outcome of entering a ticket at one pool.
 #[expect(missing_debug_implementations, reason = "never leaves `multi-pool`")]
-pub enum Enqueued<R: Runner> {
+pub enum Enqueued {
     /// The ticket stands in the wait queue, at this place.
     Waiting(u64),
     /// The pool had room and accepted the request, unless another pool had taken it.
-    Taken(Deferred<R>),
+    Taken(Deferred),
     /// The pool has room but no worker yet: call [`PoolHandle::accept`], which starts one.
     NoWorker,
     /// The pool has room but no worker yet, and the ticket stands in the wait queue. The section
@@ -145,7 +147,7 @@ pub enum Enqueued<R: Runner> {
 pub fn build_group<R: Runner + Clone>(
     each: Builder<R>,
     count: usize,
-) -> Result<Vec<PoolHandle<R>>, BuildError> {
+) -> Result<Vec<PoolHandle>, BuildError> {
     each.build_group(count)
 }
 
@@ -158,7 +160,7 @@ pub fn name_of_group<R: Runner>(each: &Builder<R>) -> &str {
 ///
 /// Each pool was at rest at both looks, and accepted no task in between. So all were at rest at
 /// once, between the last look of the first round and the first of the second.
-pub fn are_at_rest<R: Runner>(pools: &[PoolHandle<R>]) -> bool {
+pub fn are_at_rest(pools: &[PoolHandle]) -> bool {
     let look = || -> Option<Vec<u64>> { pools.iter().map(PoolHandle::at_rest).collect() };
     look().is_some_and(|first| look() == Some(first))
 }
@@ -170,13 +172,13 @@ fn return_job<J>(_: &mut State<J>, why: Closed, job: J) -> (Closed, J) {
 }
 
 /// Submitting.
-impl<R: Runner> PoolHandle<R> {
+impl PoolHandle {
     /// Accepts the job if there is room, after starting the first worker if there is none. Refusals
     /// are not counted, because another pool may accept the job.
     ///
     /// # Errors
     /// The error returns the job and is never `TimedOut`.
-    pub fn accept(&self, job: R::Job) -> Result<(), SubmitError<R::Job>> {
+    pub fn accept(&self, job: Task) -> Result<(), SubmitError<Task>> {
         if self.0.state.is_full() {
             return Err(SubmitError::Full(job)); // Without the lock, so that full members are cheap.
         }
@@ -194,10 +196,7 @@ impl<R: Runner> PoolHandle<R> {
     ///
     /// # Errors
     /// The error returns the request and is never `TimedOut`.
-    pub fn accept_request(
-        &self,
-        request: Request<R::Job>,
-    ) -> Result<(), SubmitError<Request<R::Job>>> {
+    pub fn accept_request(&self, request: Request<Task>) -> Result<(), SubmitError<Request<Task>>> {
         match request {
             Request::Task(job) => {
                 let accepted = self.accept(job);
@@ -231,13 +230,13 @@ impl<R: Runner> PoolHandle<R> {
     }
 
     /// Creates the permit for room reserved in this pool. The permit keeps `open` alive.
-    pub fn permit(&self, open: Arc<dyn Any + Send + Sync>) -> Permit<R> {
+    pub fn permit<R: Runner>(&self, open: Arc<dyn Any + Send + Sync>) -> Permit<R> {
         Permit::new(Arc::clone(&self.0), open)
     }
 
     /// Puts a ticket into the wait queue, or takes its request immediately if there is room. With
     /// `unstaffed` the ticket also enters the wait queue of a pool that has room but no worker.
-    pub fn enqueue_waiter(&self, ticket: &Ticket<R::Job>, unstaffed: bool) -> Enqueued<R> {
+    pub fn enqueue_waiter(&self, ticket: &Ticket<Task>, unstaffed: bool) -> Enqueued {
         let (enqueued, deferred) = self.deferred(|state, effects| match state.view().admission() {
             Admission::Full => Some(Enqueued::Waiting(
                 state.enqueue_waiter(Arc::clone(&ticket.0)),
@@ -268,13 +267,13 @@ impl<R: Runner> PoolHandle<R> {
     }
 
     /// Runs the job on this thread, counted as accepted and ended, as part of its outer task.
-    pub fn run_in_place(&self, job: R::Job) {
+    pub fn run_in_place(&self, job: Task) {
         self.0.state.section(|state| state.counts.submitted += 1);
         self.0.run_in_place(job);
     }
 
     /// Runs the job on this thread for a caller that is not a worker, because the pool is full.
-    pub fn run_in_caller(&self, job: R::Job) {
+    pub fn run_in_caller(&self, job: Task) {
         self.0.state.section(State::begin_disposal);
         self.0.run_in_caller(job);
     }
@@ -283,7 +282,7 @@ impl<R: Runner> PoolHandle<R> {
     ///
     /// # Errors
     /// The job, if no task is queued here.
-    pub fn replace_oldest(&self, job: R::Job) -> Result<(), R::Job> {
+    pub fn replace_oldest(&self, job: Task) -> Result<(), Task> {
         let replaced = self.0.state.section(|state| {
             // A released pool accepts no task, so it must not discard one for it either.
             if !state.open || state.queued() == 0 {
@@ -295,7 +294,7 @@ impl<R: Runner> PoolHandle<R> {
     }
 
     /// Accepts the job and discards it.
-    pub fn discard_newest(&self, job: R::Job) {
+    pub fn discard_newest(&self, job: Task) {
         let discards = self
             .0
             .state
@@ -304,7 +303,7 @@ impl<R: Runner> PoolHandle<R> {
     }
 
     /// Translates a policy into the action to take if all pools of the group are full.
-    pub fn asked(&self, on_full: OnFull, request: &Request<R::Job>) -> WhenFull {
+    pub fn asked(&self, on_full: OnFull, request: &Request<Task>) -> WhenFull {
         match request {
             Request::Permit => WhenFull::asked_by_permit(on_full, self.0.own_worker()),
             Request::Task(_) => match self.0.asked(on_full) {
@@ -317,7 +316,7 @@ impl<R: Runner> PoolHandle<R> {
 }
 
 /// Figures and settings.
-impl<R: Runner> PoolHandle<R> {
+impl PoolHandle {
     /// Load statistics, which can be read without the lock.
     ///
     /// # Panics
@@ -356,38 +355,38 @@ impl<R: Runner> PoolHandle<R> {
 }
 
 /// Lifecycle.
-impl<R: Runner> PoolHandle<R> {
+impl PoolHandle {
     /// Runs one section and returns its effects to the caller.
     fn deferred<T>(
         &self,
-        change: impl FnOnce(&mut State<R::Job>, &mut Effects<R::Job>) -> T,
-    ) -> (T, Deferred<R>) {
+        change: impl FnOnce(&mut State<Task>, &mut Effects<Task>) -> T,
+    ) -> (T, Deferred) {
         let core = Arc::clone(&self.0);
         let effects = Effects::new();
         let mut deferred = Deferred { core, effects };
-        let section = |state: &mut State<R::Job>| change(state, &mut deferred.effects);
+        let section = |state: &mut State<Task>| change(state, &mut deferred.effects);
         let result = self.0.state.section(section);
         (result, deferred)
     }
 
     /// Releases the pool. Returns whether it was open, and the generation that ends.
-    pub fn release(&self) -> ((bool, u64), Deferred<R>) {
+    pub fn release(&self) -> ((bool, u64), Deferred) {
         self.deferred(State::release)
     }
 
     /// Releases the pool and removes unstarted jobs, which the caller must dispose of.
-    pub fn release_now(&self) -> (impl Iterator<Item = R::Job> + use<R>, Deferred<R>) {
+    pub fn release_now(&self) -> (impl Iterator<Item = Task> + use<>, Deferred) {
         self.deferred(|state, effects| self.0.take_unstarted(state, effects))
     }
 
     /// Disposes of the jobs that [`release_now`](PoolHandle::release_now) removed. Returns how many
     /// of them could still have been run.
-    pub fn dispose(&self, jobs: impl Iterator<Item = R::Job>, keep: impl FnMut(R::Item)) -> usize {
-        self.0.dispose(jobs, keep)
+    pub fn dispose(&self, jobs: impl Iterator<Item = Task>, end: Disposal<'_>) -> usize {
+        self.0.dispose(jobs, end)
     }
 
     /// Reopens the pool. Returns `false` if it was open.
-    pub fn reboot(&self) -> (bool, Deferred<R>) {
+    pub fn reboot(&self) -> (bool, Deferred) {
         self.deferred(|state, effects| self.0.open_again(state, effects))
     }
 
@@ -397,7 +396,7 @@ impl<R: Runner> PoolHandle<R> {
     }
 
     /// Resumes the pool. Returns `false` if it was not paused.
-    pub fn resume(&self) -> (bool, Deferred<R>) {
+    pub fn resume(&self) -> (bool, Deferred) {
         self.deferred(State::resume)
     }
 
@@ -410,7 +409,7 @@ impl<R: Runner> PoolHandle<R> {
     ///
     /// # Errors
     /// As [`WorkerPool::tune`](crate::WorkerPool::tune).
-    pub fn tune(&self, capacity: Capacity) -> (Result<(), TuneError>, Deferred<R>) {
+    pub fn tune(&self, capacity: Capacity) -> (Result<(), TuneError>, Deferred) {
         self.deferred(|state, effects| state.tune(capacity, effects))
     }
 

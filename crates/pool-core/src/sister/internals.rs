@@ -22,6 +22,8 @@
 //! | `scheduled-pool` | [`Waiter`], [`WakeList`], [`Events`], [`EventWait`], [`EventFuture`] | waking threads and futures after the lock is unlocked |
 
 pub use crate::engine::admit::{Admit, AdmitHandle, Admitted, Spawned};
+pub use crate::engine::core::Core;
+pub use crate::engine::life::Disposal;
 pub use crate::engine::wait::Awaited;
 pub use crate::engine::wait::Deadline;
 pub use crate::face::task_builder::{
@@ -45,7 +47,7 @@ pub use crate::sister::pool_handle::PoolHandle;
 pub use crate::sister::pool_handle::{Entered, Queued, ScheduledTask};
 pub use crate::task::cell::SpawnCell;
 pub use crate::task::closures::Ignored;
-pub use crate::task::erased::{Work, job_of};
+pub use crate::task::erased::{Work, closure_of, job_of, plain_job, work_of};
 pub use crate::task::handle::{RawHandle, TaskRef};
 pub use crate::task::options::CarriedSpan;
 pub use crate::task::options::Recorded;

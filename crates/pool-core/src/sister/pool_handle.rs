@@ -2,38 +2,39 @@
 //! and [`scheduler`](crate::sister::pool_handle).
 
 use std::io;
+use std::mem::ManuallyDrop;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use sync_shim::{Clock, Process};
 
-use crate::config::Capacity;
+use crate::config::{Capacity, OnFull};
 use crate::engine::core::Core;
-use crate::engine::runner::Runner;
 use crate::engine::wait::{Awaited, WaitFuture};
-use crate::error::{Closed, WaitError};
+use crate::error::{Closed, SubmitError, WaitError};
 use crate::sched::decide::Demand;
 use crate::sched::effects::ReleaseListener;
 use crate::sched::load::Outcome;
-use crate::sched::state::State;
+use crate::sched::state::{Next, State};
 use crate::sched::waiters::WaiterEntry;
 use crate::stats::Stats;
-use crate::task::closures::Closures;
+use crate::task::cell::SpawnCell;
 use crate::task::erased::{Task, Work};
-use crate::task::handle::PoolRef;
-use crate::task::run::{Resolve, TaskContext, TaskResult};
+use crate::task::handle::{PoolRef, RawHandle};
+use crate::task::options::{TaskOptions, WaitLimits};
+use crate::task::run::{Resolve, TaskContext, TaskResult, Unrun};
 
 /// A pool without an owner: keeps the pool in memory, but not open.
 #[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
-pub struct PoolHandle<R: Runner = Closures>(pub(crate) Arc<Core<R>>);
+pub struct PoolHandle(pub(crate) Arc<Core>);
 
-impl<R: Runner> Clone for PoolHandle<R> {
+impl Clone for PoolHandle {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<R: Runner> PoolHandle<R> {
+impl PoolHandle {
     /// The clock of all timeouts.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.0.config.clock
@@ -60,7 +61,7 @@ impl<R: Runner> PoolHandle<R> {
     /// Resolves once no task is in flight.
     pub fn wait_idle_async(
         &self,
-    ) -> impl Future<Output = Result<(), WaitError>> + Send + Unpin + use<R> {
+    ) -> impl Future<Output = Result<(), WaitError>> + Send + Unpin + use<> {
         WaitFuture::new(Arc::clone(&self.0), Awaited::Rest, None)
     }
 
@@ -69,7 +70,7 @@ impl<R: Runner> PoolHandle<R> {
         &self,
         generation: u64,
         deadline: Option<Instant>,
-    ) -> impl Future<Output = Result<(), WaitError>> + Send + Unpin + use<R> {
+    ) -> impl Future<Output = Result<(), WaitError>> + Send + Unpin + use<> {
         WaitFuture::new(Arc::clone(&self.0), Awaited::EndOf(generation), deadline)
     }
 
@@ -85,7 +86,7 @@ impl<R: Runner> PoolHandle<R> {
 }
 
 /// Figures, each read under the pool's lock.
-impl<R: Runner> PoolHandle<R> {
+impl PoolHandle {
     /// Number of live workers.
     pub fn live(&self) -> usize {
         self.0.state.lock().live
@@ -123,7 +124,7 @@ impl<R: Runner> PoolHandle<R> {
         !self.0.state.lock().open
     }
 
-    /// Returns a snapshot of all figures.
+    /// Returns a snapshot of the statistics.
     pub fn stats(&self) -> Stats {
         self.0.stats()
     }
@@ -139,8 +140,16 @@ impl<R: Runner> PoolHandle<R> {
     }
 }
 
+impl PoolHandle {
+    /// Returns the pool.
+    #[doc(hidden)]
+    pub fn core(&self) -> &Core {
+        &self.0
+    }
+}
+
 /// Calls for a queue of pieces that a few of the pool's tasks drain.
-impl<R: Runner> PoolHandle<R> {
+impl PoolHandle {
     /// The context that tasks run in: the pool's name, hooks and clock.
     pub fn context(&self) -> &TaskContext {
         PoolRef::context(&*self.0)
@@ -177,6 +186,124 @@ impl<R: Runner> PoolHandle<R> {
     pub fn has_worker(&self) -> bool {
         let load_stats = self.0.load_stats.as_ref();
         load_stats.is_some_and(|load_stats| load_stats.has_worker())
+    }
+}
+
+/// Calls for tasks that wait outside the queue, with a permit each, and run one after the other inside one of the
+/// pool's tasks.
+impl PoolHandle {
+    /// Returns the admission of tasks to this pool.
+    pub fn admit(&self) -> &Arc<Core> {
+        &self.0
+    }
+
+    /// Creates the job of a closure without a handle, and the limits of its wait for room.
+    pub fn job<F, T>(&self, closure: F, options: Option<TaskOptions>) -> (Task, Option<WaitLimits>)
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let job = Task::closure(closure);
+        match self.0.context.record_of(options) {
+            None => (job, None),
+            Some(record) => {
+                let limits = record.limits();
+                (job.with_record(record), Some(limits))
+            }
+        }
+    }
+
+    /// Creates the handle of a closure. Its [job](RawHandle::job) is not yet in a pool.
+    pub fn spawned<F, T>(&self, closure: F, options: Option<TaskOptions>) -> RawHandle
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let record = self.0.context.record_of(options);
+        RawHandle::new(SpawnCell::new(closure, record), Arc::clone(&self.0) as _)
+    }
+
+    /// Runs a job on the calling worker, inside one of the pool's tasks. Does not unwind.
+    #[inline]
+    pub fn run(&self, job: Task) -> TaskResult {
+        Task::run(ManuallyDrop::new(job), &self.0.context)
+    }
+
+    /// Ends a job that does not run. Does not unwind.
+    pub fn drop_unrun(&self, job: Task) -> TaskResult {
+        // Fails for a task that its handle has cancelled before, which the result shows.
+        job.seize(Unrun::Released);
+        job.release()
+    }
+
+    /// Accepts the job if that needs no decision: the pool is busy and has room. Runs no user code, and may be
+    /// called under a lock.
+    ///
+    /// # Errors
+    /// The job.
+    #[inline]
+    pub fn try_enter(&self, job: Task) -> Result<(), Task> {
+        match self.0.state.credit() {
+            Some(credit) => {
+                // Step S2.
+                let searchers = credit.enter(job);
+                self.0.entered(searchers);
+                Ok(())
+            }
+            None => Err(job),
+        }
+    }
+
+    /// Reserves room if that needs no decision. The caller must use it, as if a [`permit`](Self::permit) had been
+    /// [kept](Permit::keep).
+    #[inline]
+    pub fn try_reserve(&self) -> bool {
+        self.0.state.try_reserve()
+    }
+
+    /// Reserves room as [`WorkerPool::reserve`](crate::WorkerPool::reserve) does, with the limits of a task.
+    ///
+    /// # Errors
+    /// As that call.
+    pub fn reserve_room(
+        &self,
+        on_full: OnFull,
+        limits: Option<&WaitLimits>,
+    ) -> Result<(), SubmitError> {
+        let reserved = self.0.reserve(on_full, limits);
+        reserved.map_err(|reason| reason.with(()))
+    }
+
+    /// Step P2: queues a job with reserved room.
+    pub fn redeem(&self, job: Task) {
+        self.0.section(|state, effects| state.redeem(job, effects));
+    }
+
+    /// Step P5: counts the end of a task that ran with reserved room inside another task, and frees the room, if
+    /// that needs no decision. Otherwise does nothing and returns `false`: then the other task must go to the queue
+    /// before it starts anything else. So it must if it `yields` and tasks are queued.
+    #[inline]
+    pub fn try_end_permitted(&self, outcome: Outcome, yields: bool) -> bool {
+        self.0.state.try_end_permitted(outcome, yields)
+    }
+
+    /// Step P6: the same, with a decision, which may run user code.
+    pub fn end_permitted(&self, outcome: Outcome) {
+        self.0
+            .section(|state, effects| state.end_permitted(outcome, effects));
+    }
+
+    /// As step W9: queues a job, in front, with the room of the task that the calling worker runs. That task's outcome
+    /// must be [`Requeued`](Outcome::Requeued).
+    pub fn requeue(&self, job: Task) {
+        self.0
+            .section(|state, effects| state.put_off(Next::Run(job), effects));
+    }
+
+    /// Whether a `release_now` drops tasks that have not started. Exact for a job that was queued after it.
+    #[inline]
+    pub fn discards(&self) -> bool {
+        self.0.state.discards()
     }
 }
 
@@ -236,7 +363,7 @@ pub enum Entered {
     reason = "never leaves `scheduled-pool`"
 )]
 pub struct Queued {
-    core: Arc<Core<Closures>>,
+    core: Arc<Core>,
     entry: Arc<WaiterEntry<Task>>,
     number: u64,
 }

@@ -37,14 +37,16 @@ use crate::sched::load::Outcome;
 use crate::sched::ready::Priority;
 use crate::sched::spin::has_unparked_joiner;
 use crate::task::current::{Frame, Running};
-use crate::task::options::TaskRecord;
+use crate::task::options::{TaskRecord, WaitLimits};
 use crate::task::promise::{End, Joined, Listener, Promise, Promised};
 use crate::task::run::{Resolver, TaskContext, TaskResult, Unrun};
 
 /// The body of a spawned task.
-pub(crate) trait Body: Send + 'static {
+pub trait Body: Send + 'static {
+    /// Its value.
     type Out: Send + 'static;
-    fn call(self) -> Self::Out;
+    /// Runs it. May unwind.
+    fn call(self, context: &TaskContext) -> Self::Out;
     /// The name passed to hooks.
     fn name() -> &'static str;
 }
@@ -52,7 +54,7 @@ pub(crate) trait Body: Send + 'static {
 /// The content of a cell: the body, then its value.
 pub trait Content: Send {
     /// Calls the body and replaces it by its value.
-    fn call(&mut self);
+    fn call(&mut self, context: &TaskContext);
     /// Moves the body or the value into `place`, an empty `Option` of its type. Does nothing if the type differs.
     fn take(&mut self, place: &mut dyn Any);
     /// Returns the value, if there is one.
@@ -68,10 +70,10 @@ enum State<B: Body> {
 }
 
 impl<B: Body> Content for State<B> {
-    fn call(&mut self) {
+    fn call(&mut self, context: &TaskContext) {
         // Emptied before the call, so that a panic of the body leaves nothing to be dropped twice.
         if let Self::Body(body) = mem::replace(self, Self::Empty) {
-            *self = Self::Value(body.call());
+            *self = Self::Value(body.call(context));
         }
     }
 
@@ -113,6 +115,9 @@ pub struct SpawnCell<C: ?Sized = dyn Content> {
     /// Whether the handle has asked the task to stop.
     // Relaxed: the token orders everything that must be ordered.
     asked: AtomicBool,
+    /// Whether the task keeps its place: its entry is not in the pool's queue.
+    // Relaxed: written before the handle exists.
+    keeps_place: AtomicBool,
     type_name: fn() -> &'static str,
     /// The options of the task, if it has any.
     record: Option<Box<TaskRecord>>,
@@ -167,7 +172,7 @@ impl AtomicClaim {
     }
 }
 
-/// Who is interested in the end of a task, as known when its outcome arises.
+/// The parties interested in the end of a task, as known when its outcome arises.
 enum Interest {
     /// Nobody: the task is detached.
     None,
@@ -180,11 +185,32 @@ enum Interest {
 impl SpawnCell {
     #[inline]
     pub(crate) fn new<B: Body>(body: B, record: Option<Box<TaskRecord>>) -> Arc<Self> {
+        Self::named(body, B::name, record)
+    }
+
+    /// Creates the cell of a submitted task with a record. It has no handle.
+    pub(crate) fn detached<B: Body>(
+        body: B,
+        type_name: fn() -> &'static str,
+        record: Box<TaskRecord>,
+    ) -> Arc<Self> {
+        let cell = Self::named(body, type_name, Some(record));
+        cell.detach();
+        cell
+    }
+
+    #[inline]
+    fn named<B: Body>(
+        body: B,
+        type_name: fn() -> &'static str,
+        record: Option<Box<TaskRecord>>,
+    ) -> Arc<Self> {
         Arc::new(SpawnCell {
             claim: AtomicClaim(AtomicU8::new(Claim::Unclaimed as u8)),
             ended: AtomicBool::new(false),
             asked: AtomicBool::new(false),
-            type_name: B::name,
+            keeps_place: AtomicBool::new(false),
+            type_name,
             record,
             slot: Mutex::new(Slot {
                 token: None,
@@ -275,6 +301,11 @@ impl SpawnCell {
         self.claim.set(claim) || !self.is_tombstone()
     }
 
+    /// Returns the limits of the task's wait for room, if it has options.
+    pub fn limits(&self) -> Option<WaitLimits> {
+        self.record().map(TaskRecord::limits)
+    }
+
     pub(crate) fn record(&self) -> Option<&TaskRecord> {
         self.record.as_deref()
     }
@@ -317,7 +348,7 @@ impl SpawnCell {
     fn execute(&self, context: &TaskContext) -> Result<(), Payload> {
         context.execute_by(self.type_name, || {
             // SAFETY: invariant 2: the caller has claimed the task.
-            unsafe { self.content(Content::call) }
+            unsafe { self.content(|content| content.call(context)) }
         })
     }
 
@@ -342,7 +373,7 @@ impl SpawnCell {
         let frame = Frame::of_cell(self);
         let ran = record.execute(self.type_name(), context, || {
             // SAFETY: invariant 2: the caller has claimed the task.
-            unsafe { self.content(Content::call) }
+            unsafe { self.content(|content| content.call(context)) }
         });
         drop(frame);
         self.ended(ran, context)
@@ -396,17 +427,20 @@ impl SpawnCell {
     }
 
     /// Ends a task whose entry was removed unstarted. If the entry's holder had [seized](Self::seize) the task, its body is
-    /// moved to `place`, an empty `Option` of its type, or dropped.
-    pub(crate) fn release(self: Arc<Self>, place: Option<&mut dyn Any>) -> TaskResult {
+    /// passed to `take`, or dropped.
+    pub(crate) fn release(
+        self: Arc<Self>,
+        take: Option<&mut dyn FnMut(&mut dyn Content)>,
+    ) -> TaskResult {
         let (why, outcome) = match self.claim.get() {
             Claim::Release => (JoinError::Released, Outcome::Released),
             Claim::Discard => (JoinError::Discarded, Outcome::Discarded),
             // A tombstone.
             _ => return TaskResult::without_handle(Outcome::Withdrawn),
         };
-        match place {
+        match take {
             // SAFETY: invariant 2: the holder of the entry has the claim.
-            Some(place) => unsafe { self.content(|content| content.take(place)) },
+            Some(take) => unsafe { self.content(|content| take(content)) },
             // SAFETY: the same.
             None => unsafe { self.drop_content() },
         }
@@ -454,6 +488,14 @@ impl SpawnCell {
     /// Returns the claim. `Unclaimed` may be out of date already.
     pub(crate) fn claimed(&self) -> Claim {
         self.claim.get()
+    }
+
+    pub(crate) fn keeps_place(&self) -> bool {
+        self.keeps_place.load(Relaxed)
+    }
+
+    pub(crate) fn keep_place(&self) {
+        self.keeps_place.store(true, Relaxed);
     }
 
     /// Claims the task for the handle. Returns `false` if it was claimed before.
@@ -581,7 +623,7 @@ mod tests {
 
     impl Body for Seven {
         type Out = u32;
-        fn call(self) -> u32 {
+        fn call(self, _: &TaskContext) -> u32 {
             7
         }
         fn name() -> &'static str {

@@ -1,126 +1,168 @@
-//! The runner of a `Pool`: closures as tasks.
+//! The tasks of both kinds of pool as bodies: a closure, an argument of the pool's function, and a task of a group.
 
 use std::any::type_name;
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::marker::PhantomData;
 use std::sync::Arc;
 
-use sync_shim::Mutex;
-
-use crate::config::OnFull;
-use crate::engine::core::Core;
-use crate::engine::runner::{Accepts, Runner, SealedFor};
-use crate::error::SubmitError;
-use crate::foreign::drop_quietly;
+use crate::engine::runner::{Accepts, Runner, Sealed, SealedFor};
 use crate::sched::load::Outcome;
 use crate::sched::ready::Priority;
-use crate::sched::shared::Place;
 use crate::task::cell::{Body, SpawnCell};
-use crate::task::current::Frame;
-use crate::task::erased::{Task, Work};
-use crate::task::options::{HasRecord, TaskRecord, WaitLimits};
+use crate::task::erased::{Packed, Task, Work};
+use crate::task::options::TaskRecord;
 use crate::task::run::{TaskContext, TaskResult, Unrun};
 
 /// A runner that calls closures: that of a [`Pool`](crate::Pool).
 #[derive(Clone, Debug)]
-pub struct Closures(pub(crate) ());
+pub struct Closures(());
 
-impl Runner for Closures {
-    type Job = Task;
-    type Item = ();
+/// A runner that calls one function: that of a [`FuncPool`](crate::FuncPool).
+#[derive(Debug)]
+pub struct Func<T, R>(PhantomData<fn(T) -> R>);
 
-    fn run(&self, job: ManuallyDrop<Task>, context: &TaskContext) -> TaskResult {
-        Task::run(job, context)
+impl Runner for Closures {}
+impl Sealed for Closures {}
+impl<T: Send + 'static, R: Send + 'static> Runner for Func<T, R> {}
+impl<T, R> Sealed for Func<T, R> {}
+
+impl<F, T> Body for F
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    type Out = T;
+
+    #[inline]
+    fn call(self, _: &TaskContext) -> T {
+        self()
     }
 
-    fn release(&self, job: Task) -> (TaskResult, Option<()>) {
-        (job.release(), None)
-    }
-
-    fn seize(&self, job: &Task, why: Unrun) -> bool {
-        job.seize(why)
-    }
-
-    fn name_of(&self, job: &Task) -> Option<&'static str> {
-        job.name()
-    }
-
-    fn given_name_of<'a>(&self, job: &'a Task) -> Option<&'a str> {
-        job.given_name()
-    }
-
-    fn priority_of(job: &Task) -> Priority {
-        job.priority()
-    }
-
-    fn is_tombstone(job: &Task) -> bool {
-        job.is_tombstone()
-    }
-
-    fn spawned(cell: Arc<SpawnCell>) -> Task {
-        Task::new(Spawned(cell))
-    }
-
-    fn recorded(job: Task, record: TaskRecord) -> Task {
-        Task::new(Recorded(RecordedJob::new(job, record)))
-    }
-
-    fn unrecorded(job: Task) -> Task {
-        match job.into_inner::<Recorded>() {
-            Ok(recorded) => recorded.0.take(),
-            Err(plain) => plain,
-        }
-    }
-
-    // Like the provided methods, but not generic, so that they and their callees are compiled once, with this crate.
-
-    unsafe fn place_job(core: &Core<Self>) -> Option<Place<'_, Task>> {
-        // SAFETY: the caller promises what `plain_place` asks for.
-        unsafe { core.plain_place() }
-    }
-
-    unsafe fn job_placed(core: &Core<Self>, place: Place<'_, Task>) {
-        // SAFETY: the caller has written the job.
-        unsafe { core.filled(place) };
-    }
-
-    fn submit_job(
-        core: &Arc<Core<Self>>,
-        job: &mut Option<Task>,
-        on_full: OnFull,
-    ) -> Result<(), SubmitError> {
-        core.submit_plain(job, on_full)
-    }
-
-    fn admit_job(
-        core: &Arc<Core<Self>>,
-        job: &mut Option<Task>,
-        on_full: OnFull,
-        limits: Option<&WaitLimits>,
-    ) -> Result<(), SubmitError> {
-        core.submit(job, on_full, limits)
+    fn name() -> &'static str {
+        type_name::<F>()
     }
 }
 
-/// A closure without a handle that is part of another task, a key's turn. Its value is dropped as part of the task.
-pub(crate) struct Plain<F>(pub(crate) F);
+/// `F` is a closure that returns a `T`.
+impl<F, T> Accepts<F> for Closures
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    type Value = T;
+    type Body = F;
 
-impl<T, F: FnOnce() -> T + Send + 'static> Work for Plain<F> {
-    fn run(self, context: &TaskContext) -> TaskResult {
-        context.execute_detached(type_name::<F>, || drop((self.0)()))
+    #[inline]
+    fn body_of(closure: F) -> F {
+        closure
     }
 
-    fn release(self) -> TaskResult {
-        // USER CODE: the drop of a closure that does not run.
-        drop_quietly(self.0);
-        TaskResult::without_handle(Outcome::Released)
-    }
-
-    fn type_name(&self) -> Option<&'static str> {
-        Some(type_name::<F>())
+    fn task_of(closure: F) -> F {
+        closure
     }
 }
 
-/// The queue's half of a spawned closure.
+impl<F, T> SealedFor<F> for Closures
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+}
+
+/// The function of a typed pool.
+pub(crate) struct Function<T, R>(Box<dyn Fn(T) -> R + Send + Sync>);
+
+impl<T, R> Function<T, R> {
+    pub(crate) fn new(function: impl Fn(T) -> R + Send + Sync + 'static) -> Self {
+        Self(Box::new(function))
+    }
+}
+
+/// An argument of a typed pool's function.
+// Packed, so that a large argument stays in its box until the function is called.
+#[expect(missing_debug_implementations, reason = "never leaves the crate")]
+pub struct Argument<T, R>(Packed<T>, PhantomData<fn() -> R>);
+
+impl<T: Send + 'static, R: Send + 'static> Body for Argument<T, R> {
+    type Out = R;
+
+    #[inline]
+    fn call(self, context: &TaskContext) -> R {
+        let function: Option<&Function<T, R>> = context.function();
+        let function = function.expect("a typed pool has a function of its arguments");
+        (function.0)(self.0.into_inner())
+    }
+
+    fn name() -> &'static str {
+        type_name::<T>()
+    }
+}
+
+impl<T: Send + 'static, R: Send + 'static> Accepts<T> for Func<T, R> {
+    type Value = R;
+    type Body = Argument<T, R>;
+
+    #[inline]
+    fn body_of(argument: T) -> Argument<T, R> {
+        Argument(Packed::new(argument), PhantomData)
+    }
+
+    fn task_of(body: Argument<T, R>) -> T {
+        body.0.into_inner()
+    }
+}
+
+impl<T: Send + 'static, R: Send + 'static> SealedFor<T> for Func<T, R> {}
+
+impl<T, R> Clone for Func<T, R> {
+    fn clone(&self) -> Self {
+        Self(PhantomData)
+    }
+}
+
+/// A closure of a group, whose value is dropped as part of the task.
+#[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
+pub struct Ignored<F>(pub F);
+
+/// The value of an [`Ignored`] closure.
+#[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
+pub struct NoValue;
+
+impl<F, V> Body for Ignored<F>
+where
+    F: FnOnce() -> V + Send + 'static,
+{
+    type Out = NoValue;
+
+    fn call(self, _: &TaskContext) -> NoValue {
+        drop((self.0)());
+        NoValue
+    }
+
+    fn name() -> &'static str {
+        type_name::<F>()
+    }
+}
+
+impl<F, V> Accepts<Ignored<F>> for Closures
+where
+    F: FnOnce() -> V + Send + 'static,
+{
+    type Value = NoValue;
+    type Body = Ignored<F>;
+
+    #[inline]
+    fn body_of(task: Ignored<F>) -> Ignored<F> {
+        task
+    }
+
+    fn task_of(task: Ignored<F>) -> Ignored<F> {
+        task
+    }
+}
+
+impl<F, V> SealedFor<Ignored<F>> for Closures where F: FnOnce() -> V + Send + 'static {}
+
+/// The queue's half of a task in a cell.
 pub(crate) struct Spawned(pub(crate) Arc<SpawnCell>);
 
 impl Work for Spawned {
@@ -134,6 +176,10 @@ impl Work for Spawned {
 
     fn seize(&self, why: Unrun) -> bool {
         self.0.seize(why)
+    }
+
+    fn without_record(self) -> Task {
+        self.0.take_back()
     }
 
     fn priority(&self) -> Priority {
@@ -153,203 +199,29 @@ impl Work for Spawned {
     }
 }
 
-/// A submitted closure with a record.
-pub(crate) struct Recorded(Arc<RecordedJob<Task>>);
-
-impl Recorded {
-    pub(crate) fn new<B: Body>(body: B, record: TaskRecord) -> Self {
-        Self(RecordedJob::new(Task::closure(body), record))
+impl Task {
+    /// Like [`release`](Self::release), and returns the body if it is a `B`.
+    pub(crate) fn release_body<B: Body>(self) -> (TaskResult, Option<B>) {
+        let other = match self.into_inner() {
+            Ok(body) => return (TaskResult::without_handle(Outcome::Released), Some(body)),
+            Err(other) => other,
+        };
+        let cell = match other.into_inner::<Spawned>() {
+            Ok(Spawned(cell)) => cell,
+            Err(other) => return (other.release(), None),
+        };
+        // The second one is a submitted task with a record.
+        let (mut body, mut plain) = (None::<B>, None::<Self>);
+        let result = cell.release(Some(&mut |content| {
+            content.take(&mut body);
+            content.take(&mut plain);
+        }));
+        (result, body.or_else(|| plain?.into_inner().ok()))
     }
 
-    /// Takes the closure of a task that was refused.
-    pub(crate) fn take_back<B: Body>(&self) -> B {
-        task_of(self.0.take())
-    }
-}
-
-impl Work for Recorded {
-    fn run(self, context: &TaskContext) -> TaskResult {
-        let name = self.0.with_job(Task::name).unwrap_or_default();
-        self.0.run(name, context, Task::call)
-    }
-
-    fn release(self) -> TaskResult {
-        self.0.take().release()
-    }
-
-    fn priority(&self) -> Priority {
-        self.0.record.priority
-    }
-
-    fn type_name(&self) -> Option<&'static str> {
-        self.0.with_job(Task::name)
-    }
-
-    fn given_name(&self) -> Option<&str> {
-        self.0.record.name.as_deref()
-    }
-}
-
-impl<F, T> Body for F
-where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
-{
-    type Out = T;
-
-    #[inline]
-    fn call(self) -> T {
-        self()
-    }
-
-    fn name() -> &'static str {
-        type_name::<F>()
-    }
-}
-
-/// A spawned closure whose value is dropped as part of the task.
-#[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
-pub struct Ignored<F>(pub F);
-
-/// The value of an [`Ignored`] closure.
-#[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
-pub struct NoValue;
-
-impl<F, V> Body for Ignored<F>
-where
-    F: FnOnce() -> V + Send + 'static,
-{
-    type Out = NoValue;
-
-    fn call(self) -> NoValue {
-        drop((self.0)());
-        NoValue
-    }
-
-    fn name() -> &'static str {
-        type_name::<F>()
-    }
-}
-
-/// `F` is a closure that returns a `T`.
-impl<F, T> Accepts<F> for Closures
-where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
-{
-    type Value = T;
-
-    #[inline]
-    fn plain(closure: F) -> Task {
-        Task::closure(closure)
-    }
-
-    #[inline]
-    fn plain_in(closure: F, place: &mut MaybeUninit<Task>) {
-        Task::closure_in(closure, place);
-    }
-
-    fn task_of(job: Task) -> F {
-        task_of(job)
-    }
-
-    #[inline]
-    fn in_cell(&self, closure: F, record: Option<Box<TaskRecord>>) -> Arc<SpawnCell> {
-        SpawnCell::new(closure, record)
-    }
-
-    fn task_in(cell: &SpawnCell) -> F {
-        cell.take_back()
-    }
-}
-
-impl crate::engine::runner::Sealed for Closures {}
-
-impl<F, T> SealedFor<F> for Closures
-where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
-{
-}
-
-/// A task of a group. It is spawned, so its job is always a cell.
-impl<F, V> Accepts<Ignored<F>> for Closures
-where
-    F: FnOnce() -> V + Send + 'static,
-{
-    type Value = NoValue;
-
-    fn plain(task: Ignored<F>) -> Task {
-        Task::closure(task)
-    }
-
-    fn task_of(job: Task) -> Ignored<F> {
-        task_of(job)
-    }
-
-    #[inline]
-    fn in_cell(&self, task: Ignored<F>, record: Option<Box<TaskRecord>>) -> Arc<SpawnCell> {
-        SpawnCell::new(task, record)
-    }
-
-    fn task_in(cell: &SpawnCell) -> Ignored<F> {
-        cell.take_back()
-    }
-}
-
-impl<F, V> SealedFor<Ignored<F>> for Closures where F: FnOnce() -> V + Send + 'static {}
-
-fn task_of<B: Body>(job: Task) -> B {
-    let body = job.into_inner();
-    body.unwrap_or_else(|other| unreachable!("{other:?} came back in another's place"))
-}
-
-/// A job and its record in one allocation.
-pub(crate) struct RecordedJob<J> {
-    pub(crate) record: TaskRecord,
-    /// The job, until it is run or released.
-    job: Mutex<Option<J>>,
-}
-
-impl<J: Send + 'static> RecordedJob<J> {
-    pub(crate) fn new(job: J, record: TaskRecord) -> Arc<Self> {
-        let job = Mutex::new(Some(job));
-        Arc::new(Self { record, job })
-    }
-
-    /// Takes the job, for the one owner of the queue entry.
-    pub(crate) fn take(&self) -> J {
-        let job = self.job.lock().take();
-        job.expect("the entry is run, released or taken back once")
-    }
-
-    /// Inspects the job while it is in the queue.
-    pub(crate) fn with_job<T>(&self, look: impl FnOnce(&J) -> Option<T>) -> Option<T> {
-        self.job.lock().as_ref().and_then(look)
-    }
-
-    /// Runs the job unless its record forbids it. `call` may unwind.
-    pub(crate) fn run(
-        self: Arc<Self>,
-        type_name: &'static str,
-        context: &TaskContext,
-        call: impl FnOnce(J),
-    ) -> TaskResult {
-        let job = self.take();
-        if let Some(why) = self.record.forbids_start(context) {
-            drop_quietly(job);
-            context.not_run(self.record.label(type_name), why);
-            return TaskResult::without_handle(Outcome::not_run(why));
-        }
-        let frame = Frame::of(&self);
-        let ran = self.record.execute(type_name, context, || call(job));
-        drop(frame);
-        TaskResult::without_handle(Outcome::of(ran))
-    }
-}
-
-impl<J: Send + 'static> HasRecord for RecordedJob<J> {
-    fn record(&self) -> &TaskRecord {
-        &self.record
+    /// Stores the task with a record. It has no handle.
+    pub(crate) fn with_record(self, record: Box<TaskRecord>) -> Self {
+        let name = self.body_name();
+        Self::new(Spawned(SpawnCell::detached(self, name, record)))
     }
 }

@@ -1,9 +1,9 @@
 //! A type-erased task in one cache line.
 //!
-//! A value of up to seven words is stored inline, a larger one in a box (`pack.rs`).
+//! A value of up to seven words is stored inline, a larger one in a box.
 //!
 //! The table of a closure has four functions, which is the code size of each call site of a submit. Other kinds of work
-//! have a table of everything that a queue asks of its entries. Typed pools need no erasure: their entries have one type.
+//! have a table of everything that a queue asks of its entries.
 //!
 //! # Invariants
 //! 1. `space` was created by `put` for a `W` of the table's type, and holds it from `new` until the one call that takes
@@ -29,23 +29,30 @@ pub trait Work: Send + 'static {
     fn run(self, context: &TaskContext) -> TaskResult;
     /// Drops work that will not run. Does not unwind.
     fn release(self) -> TaskResult;
-    /// See [`Runner::seize`](crate::Runner). Work without a handle has no competing claim.
+    /// See [`Task::seize`]. Work without a handle has no competing claim.
     fn seize(&self, _why: Unrun) -> bool {
         true
     }
-    /// See [`Runner::priority_of`](crate::Runner).
+    /// Takes the task of a submit out of the cell that it shares with its record.
+    fn without_record(self) -> Task
+    where
+        Self: Sized,
+    {
+        Task::new(self)
+    }
+    /// Priority of the task, in a pool with priorities.
     fn priority(&self) -> Priority {
         Priority::Normal
     }
-    /// See [`Runner::name_of`](crate::Runner).
+    /// Name of the task for hooks. `None` if the task is not the user's alone and must not be discarded.
     fn type_name(&self) -> Option<&'static str> {
         None
     }
-    /// See [`Runner::given_name_of`](crate::Runner).
+    /// The name that the submitter gave the task.
     fn given_name(&self) -> Option<&str> {
         None
     }
-    /// See [`Runner::is_tombstone`](crate::Runner).
+    /// Whether the handle has removed the task, so that only its entry is left.
     fn is_tombstone(&self) -> bool {
         false
     }
@@ -73,14 +80,15 @@ struct Table {
 
 enum Kind {
     /// A closure. The function takes it out of the space, calls it and drops its value. May unwind.
-    Closure(unsafe fn(*mut Space)),
+    Closure(unsafe fn(*mut Space, &TaskContext)),
     Work(&'static WorkTable),
 }
 
 struct WorkTable {
-    /// This and `release` take the work out of the space.
+    /// This, `release` and `without_record` take the work out of the space.
     run: unsafe fn(*mut Space, &TaskContext) -> TaskResult,
     release: unsafe fn(*mut Space) -> TaskResult,
+    without_record: unsafe fn(*mut Space) -> Task,
     /// These borrow the work in place.
     seize: unsafe fn(&Space, Unrun) -> bool,
     type_name: unsafe fn(&Space) -> Option<&'static str>,
@@ -133,7 +141,7 @@ impl Task {
         match task.table().kind {
             Kind::Closure(call) => context.execute_detached(task.table().name, || {
                 // SAFETY: invariant 1, and 2 through `ManuallyDrop`.
-                unsafe { call(&raw mut task.space) }
+                unsafe { call(&raw mut task.space, context) }
             }),
             // SAFETY: the same.
             Kind::Work(work) => unsafe { (work.run)(&raw mut task.space, context) },
@@ -141,11 +149,11 @@ impl Task {
     }
 
     /// Calls a closure and drops its value. May unwind.
-    pub(crate) fn call(self) {
+    fn call(self, context: &TaskContext) {
         let mut task = ManuallyDrop::new(self);
         match task.table().kind {
             // SAFETY: invariant 1, and 2 through `ManuallyDrop`.
-            Kind::Closure(call) => unsafe { call(&raw mut task.space) },
+            Kind::Closure(call) => unsafe { call(&raw mut task.space, context) },
             Kind::Work(_) => unreachable!("only closures are given records"),
         }
     }
@@ -164,6 +172,30 @@ impl Task {
         }
     }
 
+    /// Returns the body of a task that was refused.
+    pub(crate) fn into_body<B: Body>(self) -> B {
+        let body = self.without_record().into_inner();
+        body.unwrap_or_else(|other| unreachable!("{other:?} came back in another's place"))
+    }
+
+    fn without_record(self) -> Self {
+        match self.table().kind {
+            Kind::Closure(_) => self,
+            Kind::Work(work) => {
+                let mut task = ManuallyDrop::new(self);
+                // SAFETY: invariant 1, and 2 through `ManuallyDrop`.
+                unsafe { (work.without_record)(&raw mut task.space) }
+            }
+        }
+    }
+
+    /// Returns the function that names the body of a closure.
+    pub(crate) fn body_name(&self) -> fn() -> &'static str {
+        self.table().name
+    }
+
+    /// Claims the task for the section that removes it unstarted. Returns `false` if it holds no room any more, because its
+    /// handle has claimed it before.
     pub(crate) fn seize(&self, why: Unrun) -> bool {
         match self.table().kind {
             Kind::Closure(_) => true,
@@ -217,9 +249,50 @@ impl Task {
     }
 }
 
+/// The content of the cell of a submitted task with a record.
+impl Body for Task {
+    type Out = ();
+
+    fn call(self, context: &TaskContext) {
+        self.call(context);
+    }
+
+    fn name() -> &'static str {
+        type_name::<Self>()
+    }
+}
+
+/// Creates the job of a closure without a record.
+#[inline]
+pub fn plain_job<F, T>(closure: F) -> Task
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    Task::closure(closure)
+}
+
+/// Takes the closure out of a job that was refused.
+///
+/// # Panics
+/// If it is not the job of such a closure.
+pub fn closure_of<F, T>(job: Task) -> F
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    job.into_body()
+}
+
 /// Creates the job of a pool of closures that runs `work`.
+#[inline]
 pub fn job_of(work: impl Work) -> Task {
     Task::new(work)
+}
+
+/// Takes the work back out of such a job.
+pub fn work_of<W: Work>(job: Task) -> Option<W> {
+    job.into_inner().ok()
 }
 
 impl Drop for Task {
@@ -251,9 +324,9 @@ impl Table {
     const fn of_closure<B: Body>() -> Self {
         Self::of::<B>(
             B::name,
-            Kind::Closure(|space| {
+            Kind::Closure(|space, context| {
                 // SAFETY: as in `of`.
-                drop(unsafe { take::<B>(space) }.call());
+                drop(unsafe { take::<B>(space) }.call(context));
             }),
         )
     }
@@ -273,6 +346,10 @@ impl WorkTable {
             release: |space| {
                 // SAFETY: as in `run`.
                 unsafe { take::<W>(space) }.release()
+            },
+            without_record: |space| {
+                // SAFETY: as in `run`.
+                unsafe { take::<W>(space) }.without_record()
             },
             // SAFETY: as in `run`; the work stays in the space.
             seize: |space, why| unsafe { look::<W>(space) }.seize(why),
@@ -379,19 +456,6 @@ impl<T> Packed<T> {
         }
     }
 
-    /// Takes over the value in `space`.
-    ///
-    /// # Safety
-    /// The space must hold a `T` from [`put`], and must not be used afterwards.
-    #[inline]
-    pub(crate) unsafe fn of(space: *const Space) -> Self {
-        Self {
-            // SAFETY: the caller guarantees the type and that this is the last use.
-            space: unsafe { space.read() },
-            of: PhantomData,
-        }
-    }
-
     #[inline]
     pub(crate) fn into_inner(self) -> T {
         let mut packed = ManuallyDrop::new(self);
@@ -418,7 +482,7 @@ mod tests {
         runs_user_code: false,
     };
 
-    /// Holds one reference beside `N` bytes.
+    /// Holds one reference and `N` bytes.
     #[derive(Debug)]
     struct Load<const N: usize>(
         #[expect(dead_code, reason = "held for its reference")] Arc<()>,

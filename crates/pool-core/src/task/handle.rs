@@ -15,7 +15,9 @@ use crate::error::JoinError;
 use crate::sched::load::Outcome;
 use crate::sched::spin::look_before_join;
 use crate::task::cell::{Claim, SpawnCell, Stored};
+use crate::task::closures::Spawned;
 use crate::task::current::Frame;
+use crate::task::erased::Task;
 use crate::task::promise::{self, Joined, Promised};
 use crate::task::run::TaskContext;
 
@@ -81,7 +83,8 @@ pub struct JoinHandle<R> {
 
 impl<R: Send + 'static> JoinHandle<R> {
     /// Creates the handle of a task whose value is an `R`.
-    pub(crate) fn of(raw: RawHandle) -> Self {
+    #[doc(hidden)]
+    pub fn of(raw: RawHandle) -> Self {
         let of = PhantomData;
         Self { raw, of }
     }
@@ -217,8 +220,35 @@ impl RawHandle {
         Self { task }
     }
 
-    pub(crate) fn cell(&self) -> &Arc<SpawnCell> {
+    /// Returns the task's cell.
+    pub fn cell(&self) -> &Arc<SpawnCell> {
         self.task().cell()
+    }
+
+    /// Declares that the task's entry is not in the pool's queue. A cancel drops the captures, and leaves the entry, its
+    /// room and the count to the holder of the entry. A join does not run the task in place, because tasks before it may
+    /// not have ended.
+    #[must_use]
+    pub fn keep_place(self) -> Self {
+        self.cell().keep_place();
+        self
+    }
+
+    /// Takes the closure of a task that was refused.
+    ///
+    /// # Panics
+    /// If the closure is not an `F`.
+    pub fn into_closure<F, T>(self) -> F
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.cell().take_back()
+    }
+
+    /// Creates the task's entry in a queue.
+    pub fn job(&self) -> Task {
+        Task::new(Spawned(Arc::clone(self.cell())))
     }
 
     /// Converts the handle without detaching the task. The caller detaches it or takes the outcome.
@@ -306,9 +336,17 @@ impl TaskRef {
 
     /// Removes the task from the queue and ends it, if it has not started.
     fn withdraw(&self, end: &mut dyn FnMut() -> Outcome) -> bool {
-        // Checked before the section: a task that has started must not cost the pool's lock.
-        let ours = self.cell.claimed() == Claim::Unclaimed
-            && Arc::clone(&self.pool).withdraw(&mut || self.cell.claim_for_handle(), end);
+        let ours = if self.cell.keeps_place() {
+            let ours = self.cell.claim_for_handle();
+            if ours {
+                end();
+            }
+            ours
+        } else {
+            // Checked before the section: a task that has started must not cost the pool's lock.
+            self.cell.claimed() == Claim::Unclaimed
+                && Arc::clone(&self.pool).withdraw(&mut || self.cell.claim_for_handle(), end)
+        };
         if ours {
             self.cell.resolve(); // Step C4, after the end was counted.
         }
@@ -363,7 +401,7 @@ impl TaskRef {
             return true;
         }
         // Asked before the claim: a claimed task must be run, however deep the nesting is.
-        let may_nest = self.pool.may_nest();
+        let may_nest = !self.cell.keeps_place() && self.pool.may_nest();
         if may_nest {
             self.withdraw(&mut || {
                 self.pool.nested(&mut || {

@@ -34,6 +34,13 @@ pub struct TaskOptions {
     pub priority: Priority,
 }
 
+impl TaskOptions {
+    /// Whether one of the tokens is cancelled.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.tokens.iter().any(CancelToken::is_cancelled)
+    }
+}
+
 /// Limits of a task's wait for room in addition to the call's.
 #[derive(Debug)]
 pub struct WaitLimits {
@@ -63,7 +70,7 @@ impl WaitLimits {
     }
 
     /// Returns the token's future, for an asynchronous wait.
-    pub(crate) fn cancelled(self) -> Option<Cancelled> {
+    pub fn cancelled(self) -> Option<Cancelled> {
         self.token.map(|token| token.cancelled())
     }
 }
@@ -71,7 +78,7 @@ impl WaitLimits {
 // The submitter's span and subscriber, entered around its task. Without the feature `tracing` everything here is empty.
 
 /// The span and subscriber that were current when a task was submitted, if its pool
-/// [carries](crate::Builder::carry_span) them.
+/// carries them (`Builder::carry_span`).
 #[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
 pub struct CarriedSpan {
     #[cfg(feature = "tracing")]
@@ -202,7 +209,7 @@ impl TaskRecord {
     }
 
     /// Returns the limits of the task's wait for room, in addition to the call's.
-    pub(crate) fn limits(&self) -> WaitLimits {
+    pub fn limits(&self) -> WaitLimits {
         WaitLimits::new(self.token.clone(), self.start_before)
     }
 
@@ -228,22 +235,17 @@ impl TaskRecord {
     }
 }
 
-/// A task that is represented by its record.
-pub(crate) trait HasRecord: Send + Sync + 'static {
-    fn record(&self) -> &TaskRecord;
-}
-
-impl<T: HasRecord> Running for T {
+impl Running for Recorded {
     fn name(&self) -> Option<&str> {
-        self.record().name.as_deref()
+        self.0.name.as_deref()
     }
 
     fn is_cancelled(&self) -> bool {
-        self.record().is_cancelled()
+        self.0.is_cancelled()
     }
 
     fn cancel_with_task(&self, token: &CancelToken) {
-        self.record().cancel_with_task(token);
+        self.0.cancel_with_task(token);
     }
 }
 
@@ -310,11 +312,5 @@ impl Recorded {
         let ran = self.0.execute(type_name, context, task);
         drop(frame);
         ran
-    }
-}
-
-impl HasRecord for Recorded {
-    fn record(&self) -> &TaskRecord {
-        &self.0
     }
 }

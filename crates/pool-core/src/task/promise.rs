@@ -187,7 +187,13 @@ impl<R> Promise<R> {
 
     /// Whether a waker, which is user code, waits for the value.
     pub fn has_waker(&self) -> bool {
-        matches!(self.handle, Handle::Awaited(Waiter::Task(_)))
+        match self.handle {
+            Handle::Awaited(Waiter::Task(_)) => true,
+            Handle::Awaited(Waiter::Thread(_))
+            | Handle::Held
+            | Handle::Listened(..)
+            | Handle::Detached => false,
+        }
     }
 
     /// Whether the handle is gone.

@@ -16,12 +16,13 @@ use crate::sched::load::Outcome;
 use crate::task::cell::SpawnCell;
 use crate::task::current::StopRequest;
 use crate::task::hook::{Label, TaskEnd, TaskHook, TaskOutcome, TaskStart};
+use crate::task::options::{TaskOptions, TaskRecord};
 
 impl Outcome {
     /// Whether the end of the task was counted before its worker's section.
     #[inline]
     pub fn is_settled(self) -> bool {
-        matches!(self, Self::Withdrawn | Self::PassedOn)
+        matches!(self, Self::Withdrawn | Self::Requeued)
     }
 
     /// Returns the outcome of a task whose record forbids its start.
@@ -34,7 +35,7 @@ impl Outcome {
 
     /// Returns the outcome of a task without a handle.
     #[inline]
-    pub(crate) fn of(ran: Result<(), Payload>) -> Self {
+    pub fn of(ran: Result<(), Payload>) -> Self {
         match ran {
             Ok(()) => Self::Completed,
             Err(payload) => {
@@ -58,11 +59,12 @@ pub enum Unrun {
 /// Result of running a task, or of disposing of one.
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]
 pub struct TaskResult {
-    pub(crate) outcome: Outcome,
+    /// How it ended.
+    pub outcome: Outcome,
     /// The handle to resolve after the end of the task was counted.
     pub(crate) resolve: Option<Resolver>,
     /// Whether resolving it runs user code.
-    pub(crate) runs_user_code: bool,
+    pub runs_user_code: bool,
 }
 
 impl TaskResult {
@@ -76,7 +78,7 @@ impl TaskResult {
         }
     }
 
-    /// Creates the result of a `ScheduledTask`, whose owner is told of the end by `resolve`.
+    /// Creates the result of a `ScheduledTask`, whose owner is notified of the end by `resolve`.
     pub fn new(outcome: Outcome, resolve: Option<Arc<dyn Resolve>>) -> Self {
         Self::with_resolver(outcome, resolve.map(Resolver::Scheduled))
     }
@@ -88,6 +90,12 @@ impl TaskResult {
             resolve: None,
             runs_user_code: false,
         }
+    }
+
+    /// Resolves the handle, if there is one, after the end was counted. The caller must call the returned waker.
+    #[inline]
+    pub fn resolve_and_take_waker(self) -> Option<Waker> {
+        self.resolve?.resolve_and_take_waker()
     }
 
     /// Resolves the handle as a worker does. For models.
@@ -182,12 +190,16 @@ pub(crate) type PanicHook = dyn Fn(&TaskPanic<'_>) + Send + Sync;
 /// The part of a pool that is needed to run a task.
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]
 pub struct TaskContext {
+    /// The function of a typed pool.
+    pub(crate) function: Option<Arc<dyn Any + Send + Sync>>,
     // Shared, because the error of a panicked task may outlive the pool.
     pub(crate) name: Arc<str>,
     pub(crate) panic_hook: Option<Arc<PanicHook>>,
     /// Number of panics of hooks. Relaxed, because no other memory is read because of it.
     pub(crate) hook_panics: AtomicU64,
-    pub(crate) task_hook: Option<Arc<dyn TaskHook>>,
+    pub(crate) task_hook: Option<Arc<dyn Around>>,
+    /// Set if each task has a record.
+    pub(crate) recorder: Option<Recorder>,
     /// Whether the submitter's span is entered around its task.
     #[cfg(feature = "tracing")]
     pub(crate) carries_span: bool,
@@ -213,10 +225,12 @@ impl TaskContext {
     /// Creates a context without a pool, for models.
     pub fn bare() -> Self {
         Self {
+            function: None,
             name: Arc::from("bare"),
             panic_hook: None,
             hook_panics: AtomicU64::new(0),
             task_hook: None,
+            recorder: None,
             #[cfg(feature = "tracing")]
             carries_span: false,
             clock: default_clock(),
@@ -224,13 +238,15 @@ impl TaskContext {
         }
     }
 
+    /// Returns the function of a typed pool, if it is an `F`.
+    #[inline]
+    pub(crate) fn function<F: 'static>(&self) -> Option<&F> {
+        self.function.as_ref()?.downcast_ref()
+    }
+
     /// Whether each submitted task needs a record, with or without options.
     pub(crate) fn records_all(&self) -> bool {
-        #[cfg(feature = "tracing")]
-        if self.carries_span {
-            return true;
-        }
-        self.task_hook.is_some()
+        self.recorder.is_some()
     }
 
     /// Converts the panic of a task into the error that its handle returns.
@@ -290,10 +306,10 @@ impl TaskContext {
         task: &mut dyn FnMut(),
     ) -> Result<(), Payload> {
         // USER CODE: a task and the drop of its captures. It occupies its worker. A panic is caught and counted.
-        let run = || guarded(task).inspect_err(|payload| self.report(label, &**payload));
+        let mut run = || guarded(&mut *task).inspect_err(|payload| self.report(label, &**payload));
         match &self.task_hook {
             None => run(),
-            Some(hook) => self.execute_hooked(&**hook, label, run),
+            Some(hook) => hook.execute(self, label, &mut run),
         }
     }
 
@@ -375,20 +391,32 @@ fn log_panic(panic: &TaskPanic<'_>) {
     }
 }
 
-/// Calls of the task hook.
-impl TaskContext {
+/// The calls of an installed task hook. An object, so that programs without a task hook do not contain them.
+pub(crate) trait Around: Send + Sync {
     /// Runs a task between the two calls of the hook.
-    #[cold]
-    fn execute_hooked(
+    fn execute(
         &self,
-        hook: &dyn TaskHook,
+        context: &TaskContext,
         label: Label<'_>,
-        task: impl FnOnce() -> Result<(), Payload>,
+        task: &mut dyn FnMut() -> Result<(), Payload>,
+    ) -> Result<(), Payload>;
+    /// Calls the hook for a task that was not run.
+    fn not_run(&self, context: &TaskContext, label: Label<'_>, outcome: TaskOutcome);
+}
+
+pub(crate) struct Hooked(pub(crate) Box<dyn TaskHook>);
+
+impl Around for Hooked {
+    fn execute(
+        &self,
+        context: &TaskContext,
+        label: Label<'_>,
+        task: &mut dyn FnMut() -> Result<(), Payload>,
     ) -> Result<(), Payload> {
-        let began = self.now();
-        let start = self.start_of(label, began);
+        let began = context.now();
+        let start = context.start_of(label, began);
         // USER CODE: a task hook. Part of the task.
-        self.call_hook(|| hook.before(&start));
+        context.call_hook(|| self.0.before(&start));
         let ran = task();
         let outcome = if ran.is_ok() {
             TaskOutcome::Returned
@@ -398,26 +426,42 @@ impl TaskContext {
         let end = TaskEnd {
             start,
             // Zero if the clock panicked, because the hook must see the end of each task all the same.
-            ran: since(began, self.now()).unwrap_or_default(),
+            ran: since(began, context.now()).unwrap_or_default(),
             outcome,
         };
         // USER CODE: a task hook, as part of the task.
-        self.call_hook(|| hook.after(&end));
+        context.call_hook(|| self.0.after(&end));
         ran
     }
 
-    /// Calls the hook for a task that was not run.
-    pub(crate) fn not_run(&self, label: Label<'_>, outcome: TaskOutcome) {
-        let Some(hook) = &self.task_hook else {
-            return;
-        };
+    fn not_run(&self, context: &TaskContext, label: Label<'_>, outcome: TaskOutcome) {
         let end = TaskEnd {
-            start: self.start_of(label, self.now()),
+            start: context.start_of(label, context.now()),
             ran: Duration::ZERO,
             outcome,
         };
         // USER CODE: a task hook, as part of the task.
-        self.call_hook(|| hook.after(&end));
+        context.call_hook(|| self.0.after(&end));
+    }
+}
+
+/// Creates the record of a task without options. Installed, so that programs whose tasks have none do not contain it.
+pub(crate) type Recorder = fn(&TaskContext) -> Box<TaskRecord>;
+
+impl TaskContext {
+    /// Creates the record of a task, if it needs one.
+    pub(crate) fn record_of(&self, options: Option<TaskOptions>) -> Option<Box<TaskRecord>> {
+        match options {
+            Some(options) => Some(Box::new(TaskRecord::new(options, self))),
+            None => self.recorder.map(|record| record(self)),
+        }
+    }
+
+    /// Calls the hook for a task that was not run.
+    pub(crate) fn not_run(&self, label: Label<'_>, outcome: TaskOutcome) {
+        if let Some(hook) = &self.task_hook {
+            hook.not_run(self, label, outcome);
+        }
     }
 
     fn start_of<'a>(&'a self, label: Label<'a>, now: Option<Instant>) -> TaskStart<'a> {

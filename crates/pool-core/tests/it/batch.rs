@@ -38,7 +38,7 @@ fn a_batch_of_any_length_runs_in_order() {
                 move || ran.lock().expect("no panic").push(n)
             });
             assert_eq!(pool.submit_batch(tasks).expect("it waits"), length);
-            pool.wait_idle().expect("it is no worker");
+            pool.wait_idle().expect("the caller is not a worker");
             assert!(ran.lock().expect("no panic").iter().copied().eq(0..length));
         }
         let stats = pool.stats();
@@ -75,7 +75,7 @@ fn tasks_pulled_before_an_iterator_panics_are_run() {
         });
         let unwound = catch_unwind(AssertUnwindSafe(|| pool.submit_batch(tasks)));
         assert!(unwound.is_err());
-        pool.wait_idle().expect("it is no worker");
+        pool.wait_idle().expect("the caller is not a worker");
         assert_eq!(ran.load(SeqCst), given);
     }
 }
@@ -109,7 +109,7 @@ fn a_batch_returns_pulled_tasks_without_room_in_order_and_pulls_no_more() {
     );
     assert_eq!(refused.into_refused().count(), 900);
     gate.open();
-    pool.wait_idle().expect("it is no worker");
+    pool.wait_idle().expect("the caller is not a worker");
     assert_eq!((ran.load(SeqCst), pulled), (100, 1_000));
 }
 
@@ -129,7 +129,7 @@ fn a_waiting_batch_lets_other_submits_in_between_and_loses_no_task() {
             });
         }
     });
-    pool.wait_idle().expect("it is no worker");
+    pool.wait_idle().expect("the caller is not a worker");
     assert_eq!(ran.load(SeqCst), 2_000);
 }
 
@@ -148,7 +148,7 @@ fn a_batch_wakes_several_workers() {
             move || all.wait().is_leader()
         });
         pool.submit_batch(tasks).expect("there is room");
-        pool.wait_idle().expect("it is no worker");
+        pool.wait_idle().expect("the caller is not a worker");
     }
 }
 
@@ -182,7 +182,7 @@ fn an_iterator_may_submit_to_the_same_pool() {
         move || outer.send(100 + n)
     });
     assert_eq!(pool.submit_batch(tasks).expect("there is room"), 100);
-    pool.wait_idle().expect("it is no worker");
+    pool.wait_idle().expect("the caller is not a worker");
     drop(sender);
     assert_eq!(receiver.iter().count(), 200);
 }
@@ -226,7 +226,7 @@ fn a_batch_future_waits_for_room_and_keeps_its_order() {
     assert_eq!((pool.queued(), pool.waiting()), (2, 1));
     gate.open();
     assert_eq!(testkit::block_on(batch).expect("it waits"), 500);
-    pool.wait_idle().expect("it is no worker");
+    pool.wait_idle().expect("the caller is not a worker");
     assert!(journal.entries().into_iter().eq(0..500));
 }
 
@@ -240,7 +240,7 @@ fn a_dropped_batch_future_leaves_the_wait_queue_and_its_accepted_tasks_run() {
     drop(batch);
     assert_eq!((pool.queued(), pool.waiting()), (2, 0));
     gate.open();
-    pool.wait_idle().expect("it is no worker");
+    pool.wait_idle().expect("the caller is not a worker");
     assert_eq!(journal.entries(), [0, 1]);
 }
 

@@ -1,4 +1,4 @@
-//! The ten calls that submit or spawn a task: what they accept and what a refusal returns.
+//! The ten calls that submit or spawn a task: their arguments and their errors.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, LazyLock};
@@ -69,7 +69,7 @@ fn a_submitted_closure_may_return_a_value() {
     pool.submit(move || counted.fetch_add(1, SeqCst)).unwrap();
     let counted = Arc::clone(&count);
     block_on(pool.submit_async(move || counted.fetch_add(1, SeqCst))).unwrap();
-    pool.submit(|| panic!("a closure that returns nothing at all"))
+    pool.submit(|| panic!("a closure without a return type"))
         .unwrap();
     pool.wait_idle().unwrap();
     assert_eq!((count.load(SeqCst), pool.stats().panicked), (2, 1));

@@ -163,7 +163,7 @@ fn a_waker_may_use_and_drop_the_token_that_calls_it() {
     let mut second = token.cancelled();
     assert_eq!(poll_with(&mut second, &other.waker()), Poll::Pending);
     assert!(token.cancel());
-    assert_eq!(other.wakes(), 1, "the panic of one keeps no other from it");
+    assert_eq!(other.wakes(), 1, "a panic does not affect other wakers");
 }
 
 #[test]

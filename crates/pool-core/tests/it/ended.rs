@@ -113,7 +113,8 @@ fn leaving_behind(leaves: Leaves) -> impl FnOnce() + Send + 'static {
 
 #[testkit::test]
 fn too_many_ending_threads_keep_further_workers_from_ending() {
-    const MOST: usize = 9; // The limit of threads that may be ending at a time, plus the worker that waits.
+    // The limit of threads that may be ending at a time, plus the worker that waits.
+    const MOST: usize = 9;
     let (leaving, journal) = (Gate::new(), Journal::new());
     let pool = Pool::builder().capacity(1).keep_alive(Duration::ZERO);
     let pool = pool.build().unwrap();

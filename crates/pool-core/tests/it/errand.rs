@@ -69,7 +69,7 @@ impl Resolve for Job {
 fn enter(handle: &PoolHandle, job: &Arc<Job>) -> Queued {
     match handle.enter(Arc::clone(job) as _) {
         Entered::Waiting(ticket) => ticket,
-        _ => panic!("there was room, or no worker"),
+        _ => panic!("the errand was not queued"),
     }
 }
 

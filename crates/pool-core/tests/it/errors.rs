@@ -96,5 +96,5 @@ fn the_message_of_a_panic_is_available_for_each_string_type() {
     assert_eq!(neither.message(), None);
     assert_eq!(neither.payload_mut().downcast_mut::<u8>(), Some(&mut 7));
     let text = formatted.into_payload().downcast::<String>();
-    assert_eq!(*text.unwrap(), "formatted", "the payload is what it was");
+    assert_eq!(*text.unwrap(), "formatted", "the payload is unchanged");
 }

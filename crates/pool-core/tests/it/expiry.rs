@@ -202,7 +202,7 @@ fn the_newest_idle_worker_is_reused_while_older_ones_expire() {
 }
 
 #[testkit::test]
-fn a_preallocated_pool_uses_its_workers_in_turn_so_light_work_keeps_them_all() {
+fn a_preallocated_pool_uses_its_workers_in_turn_so_none_expires_under_light_load() {
     let (clock, builder) = timed(3);
     let pool = builder.preallocate(true).build().unwrap();
     hold(&pool, 3).open();

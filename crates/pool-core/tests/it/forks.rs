@@ -1,7 +1,7 @@
 //! Pools in a forked child: no call waits there for workers or threads of the parent.
 #![expect(
     clippy::needless_pass_by_value,
-    reason = "an answer is looked at where the call is made"
+    reason = "each result is checked at its call"
 )]
 
 use std::future::Future;
@@ -9,9 +9,9 @@ use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use pool_core::{
-    BatchError, CancelToken, Cancelled, Closures, JoinError, JoinHandle, Keyed, ManualClock,
-    OnFull, Permit, Pool, Reserve, ReserveFuture, Spawn, Submit, SubmitError, TimeoutExt,
-    WaitError, Workers, blocking,
+    BatchError, CancelToken, Cancelled, Closures, JoinError, JoinHandle, ManualClock, OnFull,
+    Permit, Pool, Reserve, ReserveFuture, Spawn, Submit, SubmitError, TimeoutExt, WaitError,
+    Workers, blocking,
 };
 use testkit::{ForkCase, Gate, check_in_forks, fork_cases, in_child, ready};
 
@@ -31,7 +31,6 @@ struct Inherited {
     later: Instant,
     /// The handle of a running task.
     handle: Option<JoinHandle<()>>,
-    keyed: Keyed<u8>,
     permits: Vec<Permit<Closures>>,
     reserving: ReserveFuture<Closures>,
     submitting: Started<Result<(), SubmitError>>,
@@ -112,7 +111,8 @@ const POOLS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     };
     "WorkerPool::release_timeout" => it.full.release_timeout(SECOND) == STAYED;
     "WorkerPool::release_timeout" => it.full.release_timeout(it.later) == STAYED;
-    "WorkerPool::release_async" => ready(it.full.release_async(None)) == STAYED;
+    "WorkerPool::release_async" => ready(it.full.release_async()) == STAYED;
+    "WorkerPool::release_timeout_async" => ready(it.full.release_timeout_async(Duration::MAX)) == STAYED;
     "blocking" => blocking(|| 3) == 3;
     // The child can use a pool that it has built itself.
     "WorkerPool::wait_released" => {
@@ -178,16 +178,6 @@ const TASKS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     };
     "JoinHandle::try_join" => it.handle.take().expect("it is there").try_join().is_ok_and(lost);
     "JoinHandle::poll" => lost(ready(it.handle.as_mut().expect("it is there")));
-    "Keyed::submit" => refused(it.keyed.submit(1, || ()));
-    "Keyed::submit_timeout" => refused(it.keyed.submit_timeout(1, || (), SECOND));
-    "Keyed::submit_timeout" => refused(it.keyed.submit_timeout(1, || (), it.later));
-    "Keyed::submit_async" => refused(ready(it.keyed.submit_async(1, || ())));
-    "Keyed::try_submit" => refused(it.keyed.try_submit(1, || ()));
-    "Keyed::spawn" => refused(it.keyed.spawn(1, || ()));
-    "Keyed::spawn_timeout" => refused(it.keyed.spawn_timeout(1, || (), SECOND));
-    "Keyed::spawn_timeout" => refused(it.keyed.spawn_timeout(1, || (), it.later));
-    "Keyed::spawn_async" => refused(ready(it.keyed.spawn_async(1, || ())));
-    "Keyed::try_spawn" => refused(it.keyed.try_spawn(1, || ()));
     "CancelToken::wait" => !it.token.wait() && it.token.cancel() && it.token.wait();
     "CancelToken::wait_timeout" => !it.token.wait_timeout(Duration::MAX) && !it.token.wait_timeout(Duration::ZERO);
     "CancelToken::wait_timeout" => !it.token.wait_timeout(Instant::now());
@@ -215,7 +205,6 @@ fn no_call_on_a_pool_waits_in_a_forked_child() {
         let mut inherited = Inherited {
             later: Instant::now() + SECOND,
             handle: Some(handle),
-            keyed: full.keyed(),
             permits: vec![open.reserve().unwrap()],
             reserving: full.reserve_async(),
             submitting: {

@@ -161,7 +161,7 @@ fn on_a_large_stack(test: impl FnOnce() + Send + 'static) {
 #[testkit::test]
 #[expect(
     clippy::large_stack_arrays,
-    reason = "what lies on the stack is the subject"
+    reason = "the test is about values on the stack"
 )]
 fn an_argument_of_256_kib_fits_on_a_workers_stack() {
     type Large = [u8; 256 << 10];
@@ -178,7 +178,7 @@ fn an_argument_of_256_kib_fits_on_a_workers_stack() {
 #[testkit::test]
 #[expect(
     clippy::large_stack_arrays,
-    reason = "what lies on the stack is the subject"
+    reason = "the test is about values on the stack"
 )]
 fn an_argument_of_one_mib_fits_on_a_stack_of_a_few_mib() {
     on_a_large_stack(|| {

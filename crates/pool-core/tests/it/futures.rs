@@ -88,7 +88,7 @@ fn only_the_waker_of_the_last_poll_is_called_and_only_once() {
     pool.wait_idle().unwrap();
     assert_eq!(wakers.each_ref().map(CountingWaker::wakes), [0, 0, 1]);
     assert!(matches!(poll(&mut future), Poll::Ready(Ok(()))));
-    assert!(poll(&mut future).is_pending(), "it has nothing more to say");
+    assert!(poll(&mut future).is_pending(), "it was ready once");
 }
 
 #[testkit::test]

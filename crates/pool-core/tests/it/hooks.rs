@@ -222,7 +222,7 @@ fn a_start_hook_may_wait_for_a_task_of_its_own_pool() {
 }
 
 #[testkit::test]
-fn one_task_starts_one_worker_however_long_its_start_hook_takes() {
+fn a_slow_start_hook_does_not_start_a_second_worker() {
     let hooked = Gate::new();
     let held = hooked.clone();
     let pool = Pool::builder().capacity(4).start_hook(move || held.wait());
@@ -299,7 +299,8 @@ fn a_stopping_worker_does_not_count_as_a_core_worker() {
     clock.wait_for_sleepers(2);
     clock.advance(Duration::from_secs(10));
     stopping.wait_for_arrivals(1);
-    until(|| clock.sleepers() == 0); // The other worker is a core worker, and sleeps without a time limit.
+    // The other worker is a core worker, and sleeps without a time limit.
+    until(|| clock.sleepers() == 0);
     assert_eq!(pool.spawn(|| 7).unwrap().join().unwrap(), 7);
     assert_eq!((pool.running(), stopping.arrivals()), (2, 1));
     stopping.open();

@@ -1,9 +1,6 @@
 //! Tests of the pool on real threads, with a manual clock.
 #![cfg(not(anthill_loom))]
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper that fails is a test that fails"
-)]
+#![expect(clippy::unwrap_used, reason = "a failing helper fails its test")]
 
 mod admission;
 mod batch;
@@ -23,8 +20,6 @@ mod func;
 mod futures;
 mod hooks;
 mod in_place;
-mod keyed;
-mod keyed_limit;
 mod last_handle;
 mod line;
 mod on_full;

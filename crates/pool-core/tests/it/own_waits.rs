@@ -47,7 +47,7 @@ fn a_worker_that_joins_an_unstarted_task_runs_that_task_only() {
     assert_eq!(
         (within.queued, within.in_flight),
         (1, 2),
-        "the stranger, and the task that looks"
+        "the other task, and the one that checks"
     );
     pool.wait_idle().unwrap();
     assert_eq!(journal.entries(), ["awaited", "joined", "stranger"]);
@@ -129,7 +129,7 @@ fn every_wait_on_an_own_worker_returns_would_deadlock() {
         assert_eq!(every_wait(&inner, now), [Err(WaitError::WouldDeadlock); 8]);
         assert!(
             inner.is_released(),
-            "a release that cannot wait releases all the same"
+            "the release takes effect although its wait is refused"
         );
     });
     outer.unwrap().join().unwrap();

@@ -67,7 +67,7 @@ fn a_resume_wakes_or_starts_a_worker_per_queued_task() {
         let gate = gate.clone();
         pool.submit(move || gate.wait()).unwrap();
     }
-    assert_eq!(pool.running(), 1, "one is there for the queue");
+    assert_eq!(pool.running(), 1, "one worker is kept for the queue");
     pool.resume();
     gate.wait_for_arrivals(4);
     pool.pause();

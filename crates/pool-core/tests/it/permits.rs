@@ -1,5 +1,5 @@
-//! Permits: who gets one and what it reserves. Their effect on the end of a pool is in
-//! `permits_end.rs`.
+//! Permits: the order in which they are granted, and the room they reserve. Their effect on the end
+//! of a pool is in `permits_end.rs`.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -86,7 +86,7 @@ fn a_permit_of_a_typed_pool_takes_an_argument() {
 }
 
 #[testkit::test]
-fn a_permit_dropped_unused_serves_the_head_of_the_line_at_once() {
+fn a_permit_dropped_unused_admits_the_first_waiter_at_once() {
     let pool = pool(1);
     let permit = pool.reserve().unwrap();
     let journal = Journal::new();
@@ -101,9 +101,9 @@ fn a_permit_dropped_unused_serves_the_head_of_the_line_at_once() {
     drop(permit);
     assert_eq!(holders(&pool), (0, 1, 0), "before it is polled");
     let Poll::Ready(Ok(permit)) = poll(&mut future) else {
-        panic!("it was served")
+        panic!("it was admitted")
     };
-    assert!(poll(&mut future).is_pending(), "it has nothing more to say");
+    assert!(poll(&mut future).is_pending(), "it was ready once");
     permit.submit(journal.writer("permit"));
     pool.wait_idle().unwrap();
     assert_eq!(journal.entries(), ["submit", "permit"]);
@@ -139,7 +139,7 @@ fn reservations_and_submits_wait_in_one_queue() {
     until(|| pool.stats().reserved == 1);
     assert_eq!(holders(&pool), (0, 1, 2), "the later ones wait for it");
     let Poll::Ready(Ok(permit)) = poll(&mut permit) else {
-        panic!("it was served")
+        panic!("it was admitted")
     };
     permit.submit(journal.writer("permit"));
     let last = thread.join().unwrap().unwrap();
@@ -249,7 +249,7 @@ fn a_waker_that_panics_loses_no_room() {
     drop(permit); // Calls the waker.
     assert_eq!(holders(&pool), (0, 1, 0));
     let Poll::Ready(Ok(permit)) = poll(&mut first) else {
-        panic!("it was served")
+        panic!("it was admitted")
     };
 
     // A future whose waker panics when cloned keeps its place until the future is dropped.
@@ -394,7 +394,11 @@ fn permits_survive_a_smaller_capacity_and_no_more_are_granted() {
     assert!(poll(&mut future).is_pending());
     drop(permits.pop());
     drop(permits.pop());
-    assert_eq!(holders(&pool), (0, 1, 1), "still as many as there may be");
+    assert_eq!(
+        holders(&pool),
+        (0, 1, 1),
+        "no more permits than the capacity"
+    );
     let last = permits.pop().unwrap();
     last.spawn(|| ()).join().unwrap();
     let Poll::Ready(Ok(permit)) = poll(&mut future) else {

@@ -77,7 +77,7 @@ fn kept_by_a_permit() -> (Pool, Permit<pool_core::Closures>, Journal<()>) {
 }
 
 #[testkit::test]
-fn a_permit_used_after_expiry_and_release_finds_a_worker_though_the_system_refuses_threads() {
+fn a_permit_used_after_a_release_finds_the_kept_worker_although_threads_are_refused() {
     let (pool, permit, stops) = kept_by_a_permit();
     assert_eq!(permit.spawn(|| 9).join().unwrap(), 9);
     pool.wait_released().unwrap();

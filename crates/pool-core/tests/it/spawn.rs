@@ -78,7 +78,7 @@ fn a_polled_handle_is_ready_once_and_then_returns_already_taken() {
     assert_eq!(
         (stale.wakers(), fresh.wakers()),
         (0, 1),
-        "the stale one was let go"
+        "the replaced waker was dropped"
     );
     gate.open();
     fresh.wait_for_wakes(1);
@@ -262,7 +262,7 @@ fn the_statistics_include_a_task_when_its_join_returns() {
 #[testkit::test]
 #[expect(
     clippy::large_stack_arrays,
-    reason = "what lies on the stack is the subject"
+    reason = "the test is about values on the stack"
 )]
 fn a_closure_of_256_kib_fits_on_a_workers_stack() {
     let test = || {
@@ -272,11 +272,7 @@ fn a_closure_of_256_kib_fits_on_a_workers_stack() {
         assert_eq!(handle.join().unwrap(), 7);
         let gate = hold(&pool, 1);
         let refused = pool.try_spawn(move || captured[0]).unwrap_err();
-        assert_eq!(
-            refused.into_task()(),
-            7,
-            "the closure comes back out of its box"
-        );
+        assert_eq!(refused.into_task()(), 7, "the boxed closure is returned");
         gate.open();
     };
     // The caller passes the closure by value through several calls.

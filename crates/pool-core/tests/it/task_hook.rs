@@ -404,7 +404,11 @@ mod tracing {
             assert_eq!(pool.spawn(span_of).unwrap().join().unwrap(), None);
             assert!(pool.spawn(|| panic!("reported")).unwrap().join().is_err());
         });
-        assert_eq!(spans.1.load(SeqCst), 1, "by the worker, to the submitter's");
+        assert_eq!(
+            spans.1.load(SeqCst),
+            1,
+            "the worker reports to the submitter's subscriber"
+        );
         let plain = Pool::builder().capacity(1).build().unwrap();
         tracing::subscriber::with_default(spans, || {
             let outer = tracing::info_span!("request");

@@ -258,7 +258,8 @@ fn a_worker_calls_the_thread_gate_before_it_takes_the_next_task() {
     pool.try_submit(journal.writer("third")).unwrap();
     pool.try_submit(journal.writer("fourth")).unwrap();
     blocks.open();
-    first.open(); // Its worker sees two queued tasks, and is about to start another worker for one of them.
+    // Its worker sees two queued tasks, and is about to start another worker for one of them.
+    first.open();
     asked.wait_for_arrivals(1);
     assert_eq!((pool.queued(), pool.busy()), (2, 2));
     second.open();

@@ -25,7 +25,11 @@ fn wait_idle_async_is_ready_once_nothing_is_in_flight() {
     }
     gate.open();
     wakers[1].wait_for_wakes(1);
-    assert_eq!(wakers[0].wakes(), 0, "the last poll's waker");
+    assert_eq!(
+        wakers[0].wakes(),
+        0,
+        "only the waker of the last poll is called"
+    );
     let gate = hold(&pool, 1); // The pool was idle, although it is busy again.
     assert_eq!(poll(&mut future), Poll::Ready(Ok(())));
     gate.open();
@@ -54,14 +58,14 @@ fn wait_released_async_is_ready_once_the_last_worker_is_gone() {
 fn release_async_releases_at_its_first_poll() {
     let pool = pool(1);
     let gate = hold(&pool, 1);
-    let mut future = pool.release_async(None);
+    let mut future = pool.release_async();
     assert!(!pool.is_released());
     assert!(poll(&mut future).is_pending());
     assert!(pool.is_released());
     gate.open();
     assert_eq!(block_on(future), Ok(()));
     assert_eq!(pool.running(), 0);
-    drop(pool.release_async(None)); // Not polled, so it has no effect.
+    drop(pool.release_async()); // Not polled, so it has no effect.
     pool.reboot();
     end(&pool);
 }
@@ -71,7 +75,7 @@ fn wait_released_async_waits_for_permits() {
     let pool = pool(1);
     let permit = pool.reserve().unwrap();
     let waker = CountingWaker::new();
-    let mut future = pool.release_async(None);
+    let mut future = pool.release_async();
     assert!(poll_with(&mut future, &waker.waker()).is_pending());
     assert_eq!(
         block_on(pool.wait_idle_async()),
@@ -88,7 +92,7 @@ fn wait_released_async_returns_rebooted_after_a_reboot() {
     let pool = pool(1);
     let gate = hold(&pool, 1);
     let waker = CountingWaker::new();
-    let mut releases = pool.release_async(None);
+    let mut releases = pool.release_async();
     let mut waits = pool.wait_released_async();
     assert!(poll_with(&mut releases, &waker.waker()).is_pending());
     assert!(poll_with(&mut waits, &waker.waker()).is_pending());
@@ -107,7 +111,7 @@ fn release_async_ends_at_its_deadline_on_the_pools_clock() {
     let pool = pool.keep_alive(None).build().unwrap();
     let gate = hold(&pool, 1);
     let wakers = [CountingWaker::new(), CountingWaker::new()];
-    let mut future = pool.release_async(Some(clock.now() + SECOND));
+    let mut future = pool.release_timeout_async(clock.now() + SECOND);
     for waker in &wakers {
         for _ in 0..2 {
             assert!(poll_with(&mut future, &waker.waker()).is_pending());
@@ -123,12 +127,12 @@ fn release_async_ends_at_its_deadline_on_the_pools_clock() {
     drop(future);
     assert_eq!(clock.sleepers(), 0);
 
-    let mut late = pool.release_async(Some(clock.now()));
+    let mut late = pool.release_timeout_async(clock.now());
     assert_eq!(poll(&mut late), Poll::Ready(Err(WaitError::TimedOut)));
     gate.open();
     // A deadline that has passed is no error if the pool has ended.
     pool.wait_released().unwrap();
-    let mut late = pool.release_async(Some(clock.now()));
+    let mut late = pool.release_timeout_async(clock.now());
     assert_eq!(poll(&mut late), Poll::Ready(Ok(())));
 }
 
@@ -138,11 +142,11 @@ fn a_clock_without_alarms_makes_deadlines_expire_at_once() {
     let pool = Pool::builder().capacity(1).clock(clock.clone());
     let pool = pool.keep_alive(None).build().unwrap();
     let gate = hold(&pool, 1);
-    let mut future = pool.release_async(Some(clock.now() + SECOND));
+    let mut future = pool.release_timeout_async(clock.now() + SECOND);
     assert_eq!(poll(&mut future), Poll::Ready(Err(WaitError::TimedOut)));
     assert!(pool.is_released());
     gate.open();
-    assert_eq!(block_on(pool.release_async(None)), Ok(()));
+    assert_eq!(block_on(pool.release_async()), Ok(()));
 }
 
 #[testkit::test]
@@ -204,7 +208,7 @@ fn pools_end_under_tokio_and_under_smol() {
         }
         pool.wait_idle_async().await.unwrap();
         assert_eq!(pool.stats().completed, 10);
-        pool.release_async(None).await.unwrap();
+        pool.release_async().await.unwrap();
         pool.running()
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -248,7 +252,7 @@ fn dropped_in_a_runtime(releases_first: bool) -> Vec<&'static str> {
     runtime.unwrap().block_on(async move {
         let other = tokio::spawn(other);
         if releases_first {
-            pool.release_async(None).await.unwrap();
+            pool.release_async().await.unwrap();
         }
         drop(pool);
         log.write("dropped");

@@ -1,4 +1,4 @@
-//! State per worker: where it is created, which calls get it, and what a panic does to it.
+//! State per worker: its creation, the calls that get it, and panics.
 
 use std::cell::Cell;
 use std::marker::PhantomData;

@@ -202,7 +202,7 @@ fn a_refused_first_worker_strands_no_second_submitter() {
     };
     let mine = pool.submit(runs.task()).is_ok();
     let other = other.join().unwrap();
-    assert!(mine != other, "one met the refusal, the other did not");
+    assert!(mine != other, "one of them was refused");
     pool.wait_idle().unwrap();
     assert_eq!(runs.count(), 1);
     end(&pool);

@@ -24,7 +24,7 @@ fn wait_idle_async_racing_the_last_task_is_woken() {
 fn wait_released_async_racing_the_last_worker_is_woken() {
     let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
     pool.submit(runs.task()).unwrap();
-    block_on(pool.release_async(None)).unwrap();
+    block_on(pool.release_async()).unwrap();
     assert_eq!((runs.count(), pool.running()), (1, 0));
     end(&pool);
 }

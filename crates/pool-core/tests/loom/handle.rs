@@ -270,7 +270,7 @@ fn a_cancel_racing_a_release_now_has_one_winner() {
 /// The sweep of tombstones against a worker that pops: a task among them is neither lost nor run
 /// twice.
 #[testkit::model(preemptions = 2)]
-fn a_sweep_racing_a_worker_takes_no_living_task() {
+fn a_sweep_racing_a_worker_removes_no_live_task() {
     let (pool, runs) = (untimed(1).queue_depth(5).build().unwrap(), Runs::new());
     let first = [(); 3].map(|()| pool.spawn(|| ()).unwrap());
     pool.submit(runs.task()).unwrap();

@@ -9,7 +9,7 @@
 //!
 //! Run with `cargo xtask loom`.
 #![cfg(anthill_loom)]
-#![expect(clippy::unwrap_used, reason = "a model that fails is to panic")]
+#![expect(clippy::unwrap_used, reason = "a failing model must panic")]
 
 mod admission;
 mod blocking;
@@ -17,7 +17,6 @@ mod cancel;
 mod dispatch;
 mod futures;
 mod handle;
-mod keyed;
 mod life;
 mod on_full;
 mod pause;

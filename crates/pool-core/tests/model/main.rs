@@ -3,7 +3,6 @@
 //! `PROPTEST_CASES` sets the number of programs, `ANTHILL_SEED` the seed.
 #![cfg(not(anthill_loom))]
 
-mod keyed;
 mod regressions;
 mod twin;
 
@@ -14,10 +13,4 @@ use twin::program::{HEAD, LONGEST, STEP, decode};
 #[test]
 fn a_pool_equals_its_model_after_each_step_of_a_random_program() {
     walk_programs::<HEAD, STEP, _, _>(0, LONGEST, decode, twin::walk);
-}
-
-#[test]
-fn tasks_with_keys_keep_order_room_and_workers_after_each_step_of_any_program() {
-    use keyed::program::{HEAD, LONGEST, STEP, decode};
-    walk_programs::<HEAD, STEP, _, _>(0, LONGEST, decode, keyed::walk);
 }

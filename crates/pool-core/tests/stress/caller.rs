@@ -115,7 +115,9 @@ fn hear(world: &World, id: Id, answer: Answer) -> Option<Handle> {
         }
         Answer::Refused(why, back) => {
             world.ledger.say(id, Said::Refused);
-            world.expect(back == id, || format!("{back} came back for {id}: {why:?}"));
+            world.expect(back == id, || {
+                format!("{back} was returned for {id}: {why:?}")
+            });
             None
         }
     }
@@ -148,7 +150,7 @@ fn conclude(world: &World, id: Id, handle: Handle, then: Then, within: bool) {
         Err(_) => false,
     };
     world.expect(right, || {
-        format!("the join of {id} (cancelled: {cancelled}) says otherwise")
+        format!("the join of {id} (cancelled: {cancelled}) returned another outcome")
     });
 }
 

@@ -62,7 +62,7 @@ pub(crate) struct Call {
     pub(crate) then: Then,
 }
 
-/// What the caller does with the handle of a spawn.
+/// The next call of the caller with the handle of a spawn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Then {
     Join,

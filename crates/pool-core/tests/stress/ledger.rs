@@ -74,11 +74,8 @@ impl Ledger {
         let unrun = told(Said::Accepted).filter(|entry| entry.runs() == 0);
         let unrun = unrun.count() as u64;
         if let Some(released) = released {
-            assert!(
-                unrun <= released,
-                "{unrun} tasks were accepted and forgotten"
-            );
-            assert!(released <= unrun + dropped, "{released} came back");
+            assert!(unrun <= released, "{unrun} accepted tasks did not run");
+            assert!(released <= unrun + dropped, "{released} were returned");
         }
         if let Some(stats) = stats {
             let ran: u64 = entries.iter().map(|entry| entry.runs()).sum();

@@ -58,8 +58,7 @@ impl Limits {
         let most = if rng.chance(4) { 64 } else { 6 };
         let capacity = 1 + rng.below(most);
         let mut force = self.lock();
-        pool.tune(capacity)
-            .expect("a capacity above zero can be had");
+        pool.tune(capacity).expect("a capacity above zero is valid");
         if capacity < force.capacity {
             force.on_its_way = Some(starts(&pool.stats()));
         }

@@ -115,11 +115,11 @@ impl<K: Kind> Round<K> {
                 })
             });
             for caller in callers {
-                caller.join().expect("callers only complain");
+                caller.join().expect("callers do not panic");
             }
             self.over.store(true, Relaxed);
             for meddler in meddlers {
-                meddler.join().expect("meddlers only complain");
+                meddler.join().expect("meddlers do not panic");
             }
         });
     }
@@ -217,7 +217,7 @@ impl Books {
         assert!(complaints.is_empty(), "{complaints:#?}");
         self.world.ledger.check(self.stats.as_ref(), self.released);
         let given = self.threads.given.load(Relaxed);
-        assert_eq!(census.threads.load(Relaxed), given, "each thread served");
+        assert_eq!(census.threads.load(Relaxed), given, "each thread ran tasks");
         if let Some(stats) = &self.stats {
             self.limits.check(stats);
             assert_eq!((stats.live, stats.waiting, stats.queued), (0, 0, 0));

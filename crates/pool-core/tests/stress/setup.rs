@@ -13,7 +13,7 @@ use crate::census::Census;
 use crate::subject::Kind;
 
 #[derive(Clone, Copy, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is drawn by itself")]
+#[expect(clippy::struct_excessive_bools, reason = "each is drawn independently")]
 pub(crate) struct Setup {
     pub(crate) typed: bool,
     pub(crate) capacity: Option<usize>,

@@ -61,6 +61,7 @@ pub(super) fn run(
     }
     let ran = recorded.execute(name, context, || body(Body::Run));
     // A subscriber may have panicked before the closure was called.
+    // USER CODE: the drop of a closure that was not called.
     let dropped = guarded(|| body(Body::Drop));
     match (ran, dropped) {
         (Ok(()), Ok(())) => Ended::Returned,

@@ -20,7 +20,8 @@ impl DrainTask {
     pub(super) fn drain(mut self, context: &TaskContext) {
         if let Some(queue) = self.queue.take() {
             queue.drain(&queue, self.lane, context);
-            drop_quietly(queue); // The last reference drops a mapping's function and its captures.
+            // USER CODE: the last reference drops a mapping's function and its captures.
+            drop_quietly(queue);
         }
     }
 }
@@ -41,6 +42,7 @@ impl Drop for DrainTask {
     fn drop(&mut self) {
         if let Some(queue) = self.queue.take() {
             queue.abandon(self.lane);
+            // USER CODE: as in `drain`.
             drop_quietly(queue);
         }
     }

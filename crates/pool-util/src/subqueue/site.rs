@@ -6,7 +6,7 @@ use std::time::Instant;
 #[cfg(feature = "stream")]
 use pool_core::BoxedFuture;
 use pool_core::internals::{Admit, Demand, PoolHandle, TaskContext, job_of};
-use pool_core::{Closures, OnFull, SubmitError};
+use pool_core::{OnFull, SubmitError};
 
 use crate::subqueue::drain_task::DrainTask;
 
@@ -26,7 +26,7 @@ pub(super) trait Submitter: Send + Sync {
 #[cfg(feature = "stream")]
 pub(crate) type Submission = BoxedFuture<Result<(), SubmitError>>;
 
-impl<A: Admit<Closures> + Send + Sync + 'static> Submitter for A {
+impl<A: Admit + Send + Sync + 'static> Submitter for A {
     fn submit(self: Arc<Self>, task: DrainTask) -> Result<(), SubmitError> {
         let wait = OnFull::Wait(None);
         self.refuses(wait)?;
@@ -93,7 +93,7 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    pub(crate) fn of<A: Admit<Closures> + Send + Sync + 'static>(admit: &Arc<A>) -> Self {
+    pub(crate) fn of<A: Admit + Send + Sync + 'static>(admit: &Arc<A>) -> Self {
         let members = admit.members().iter().cloned();
         Self {
             pool: admit.pool_handle(),

@@ -176,6 +176,7 @@ struct AfterEnd {
 impl Wake for AfterEnd {
     fn wake(self: Arc<Self>) {
         let owners = std::mem::take(&mut *self.owners.lock());
+        // USER CODE: the wakers of the group's owners, on the worker of the task that ended. Panics end there.
         owners.into_iter().for_each(wake);
         if let Some(group) = &self.cancels {
             group.cancel();
@@ -399,19 +400,21 @@ impl Shared {
             let waiter = waiter.take();
             waiter.map_or(0, |waiter| state.owners.of(until).push(waiter))
         });
-        drop_quietly(waiter); // It may be a waker: drop it without the locks.
+        // USER CODE: the drop of a waker that is not needed. A panic must not cost the caller the end.
+        drop_quietly(waiter);
         taken
     }
 
     /// Removes the waiter with this ticket.
     pub(super) fn leave(&self, until: Until, ticket: u64) {
         let left = self.state.lock().owners.of(until).remove(ticket);
+        // USER CODE: the drop of a waker. After the unlock.
         drop_quietly(left);
     }
 
     /// Takes an end, or enters the waker of `context`.
     pub(super) fn poll(&self, context: &Context<'_>) -> Poll<Option<Ended>> {
-        // Before the lock is taken, because cloning a waker is user code.
+        // USER CODE: the waker's clone. Before the lock is taken. A panic is the poller's.
         let mut waker = Some(context.waker().clone());
         let taken = self.take_or(|state| {
             let waker = waker.take()?;
@@ -425,6 +428,7 @@ impl Shared {
             Ok(taken) => (Poll::Ready(taken), waker),
             Err(known) => (Poll::Pending, known),
         };
+        // USER CODE: the drop of a waker that is stale or not needed.
         drop_quietly(unneeded);
         taken
     }
@@ -471,6 +475,7 @@ impl Shared {
         let owners = std::mem::replace(&mut state.owners, Owners::new());
         drop(state);
         drop(taken);
+        // USER CODE: the drops of values, then of wakers. Panics end there, so all are dropped.
         for task in members.newest_first() {
             task.cell().detach();
         }

@@ -20,6 +20,7 @@ impl<E> Tally<E> {
 
     /// Adds a task's outcome, which `look` returns. `look` may drop the value and panic.
     pub(super) fn add(&mut self, look: impl FnOnce() -> Result<(), E>) {
+        // USER CODE: the drop of a task's value. The first panic continues after the wait.
         let added = guarded(|| {
             let ended = look();
             if self.first.is_ok() {

@@ -282,7 +282,7 @@ impl Future for Next<'_> {
         }
         self.group.cancel_by_alarm();
         self.leave();
-        // Before the lock is taken, because cloning a waker is user code.
+        // USER CODE: the waker's clone. Before the lock is taken. A panic is the poller's.
         let waiter = Waiter::Task(context.waker().clone());
         match self.group.shared.take_or_wait(self.until, waiter) {
             Ok(next) => Poll::Ready(next),

@@ -1,8 +1,8 @@
-//! Mappings, scopes and groups in a forked child: no call waits there for workers or threads of the
+//! Mappings, scopes, groups and keyed tasks in a forked child: no call waits there for workers or threads of the
 //! parent.
 #![expect(
     clippy::needless_pass_by_value,
-    reason = "an answer is looked at where the call is made"
+    reason = "each result is checked at its call"
 )]
 
 use std::ops::Range;
@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use pool_core::{JoinError, Pool, SubmitError};
-use pool_util::{Map, MapError, PoolExt, Scope, ScopedJoinHandle, ScopedMap, TaskGroup};
+use pool_util::{Keyed, Map, MapError, PoolExt, Scope, ScopedJoinHandle, ScopedMap, TaskGroup};
 use testkit::{ForkCase, Gate, check_in_forks, fork_cases, in_child, ready};
 
 use crate::support::{hold, pool, queueing};
@@ -24,6 +24,7 @@ struct Inherited {
     full: Pool,
     later: Instant,
     group: TaskGroup<Result<(), u8>>,
+    keyed: Keyed<u8>,
     /// It has returned one result, and a worker runs the next item.
     map: Option<Map<Range<u32>, u32>>,
 }
@@ -95,8 +96,21 @@ const GROUPS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "TaskGroup::wait" => lost(it.group.wait());
     "TaskGroup::wait_timeout" => it.group.wait_timeout(it.later).is_ok_and(lost);
     "TaskGroup::wait_async" => lost(ready(it.group.wait_async()));
-    "TaskGroup::try_wait" => map_refused(it.group.try_wait());
-    "TaskGroup::try_wait_async" => map_refused(ready(it.group.try_wait_async()));
+    "TaskGroup::wait_ok" => map_refused(it.group.wait_ok());
+    "TaskGroup::wait_ok_async" => map_refused(ready(it.group.wait_ok_async()));
+};
+
+const KEYS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
+    "Keyed::submit" => refused(it.keyed.submit(1, || ()));
+    "Keyed::submit_timeout" => refused(it.keyed.submit_timeout(1, || (), SECOND));
+    "Keyed::submit_timeout" => refused(it.keyed.submit_timeout(1, || (), it.later));
+    "Keyed::submit_async" => refused(ready(it.keyed.submit_async(1, || ())));
+    "Keyed::try_submit" => refused(it.keyed.try_submit(1, || ()));
+    "Keyed::spawn" => refused(it.keyed.spawn(1, || ()));
+    "Keyed::spawn_timeout" => refused(it.keyed.spawn_timeout(1, || (), SECOND));
+    "Keyed::spawn_timeout" => refused(it.keyed.spawn_timeout(1, || (), it.later));
+    "Keyed::spawn_async" => refused(ready(it.keyed.spawn_async(1, || ())));
+    "Keyed::try_spawn" => refused(it.keyed.try_spawn(1, || ()));
 };
 
 #[test]
@@ -121,14 +135,17 @@ fn no_call_of_a_mapping_or_a_group_waits_in_a_forked_child() {
             assert_eq!(map.next().unwrap().unwrap(), 0);
             gate.wait_for_arrivals(2);
             full.submit(|| ()).unwrap();
+            let keyed = full.keyed();
             let mut inherited = Inherited {
                 full,
                 later: Instant::now() + SECOND,
                 group,
+                keyed,
                 map: Some(map),
             };
             check_in_forks(&mut inherited, MAPPINGS);
             check_in_forks(&mut inherited, GROUPS);
+            check_in_forks(&mut inherited, KEYS);
             #[cfg(feature = "stream")]
             check_in_forks(&mut inherited, STREAMS);
             // The parent's tasks continue.

@@ -135,7 +135,7 @@ fn the_first_error_cancels_unstarted_and_later_tasks_if_configured() {
     group
         .spawn(move || _ = later.fetch_add(1, SeqCst))
         .expect("there is room");
-    pool.wait_idle().expect("it is no worker");
+    pool.wait_idle().expect("the caller is not a worker");
     let mut cancelled = 0;
     while let Some(ended) = group.next() {
         cancelled += usize::from(matches!(ended, Err(JoinError::Cancelled)));
@@ -277,7 +277,7 @@ fn a_groups_future_is_woken_once_per_wait() {
     gate.open();
     // The task ends before its waker is called, and the worker does not.
     pool.release();
-    pool.wait_released().expect("it is no worker");
+    pool.wait_released().expect("the caller is not a worker");
     assert_eq!(counts.0.load(SeqCst), 1);
     assert!(matches!(next.poll(&mut context), Poll::Ready(Some(Ok(1)))));
     assert!(matches!(
@@ -304,7 +304,7 @@ fn dropping_a_group_drops_its_wakers_at_once() {
     drop(group);
     assert_eq!(Arc::strong_count(&counts), 1, "no worker has it");
     gate.open();
-    pool.wait_idle().expect("it is no worker");
+    pool.wait_idle().expect("the caller is not a worker");
     assert_eq!(counts.0.load(SeqCst), 0);
 }
 
@@ -324,7 +324,7 @@ fn two_futures_of_a_group_are_both_woken_by_an_end() {
     }
     gate.open();
     pool.release();
-    pool.wait_released().expect("it is no worker");
+    pool.wait_released().expect("the caller is not a worker");
     assert_eq!(both.map(|counts| counts.0.load(SeqCst)), [1, 1]);
 }
 
@@ -379,7 +379,7 @@ fn invoke_any_returns_the_first_success_and_cancels_the_rest() {
     });
     assert!(matches!(pool.invoke_any(tasks), Ok(Some(2))));
     gate.open();
-    pool.wait_idle().expect("it is no worker");
+    pool.wait_idle().expect("the caller is not a worker");
     assert!(ran.load(SeqCst) <= 4, "the first four may have started");
     let none = pool.invoke_any((0..3).map(|n| move || Err::<(), u32>(n)));
     assert!(matches!(none, Err(MapError::Failed(2))));
@@ -428,11 +428,11 @@ fn the_value_of_a_submitted_task_is_dropped_and_an_err_is_no_error() {
     group
         .submit(|| Err::<u8, _>("ignored"))
         .expect("there is room");
-    pool.wait_idle().expect("it is no worker");
+    pool.wait_idle().expect("the caller is not a worker");
     assert_eq!(drops.alive(), 0);
     assert!(group.next().is_none() && group.is_empty());
     group.spawn(|| Ok(())).expect("there is room");
-    assert!(group.try_wait().is_ok());
+    assert!(group.wait_ok().is_ok());
 }
 
 #[testkit::test]
@@ -464,7 +464,7 @@ fn cancel_deadline_and_drop_of_a_group_cancel_submitted_tasks() {
     let clock = ManualClock::new();
     let pool = Pool::builder().capacity(1).queue_depth(9);
     let pool = pool.clock(clock.clone()).keep_alive(None).build();
-    let (pool, gate) = (pool.expect("the settings are sound"), Gate::new());
+    let (pool, gate) = (pool.expect("the settings are valid"), Gate::new());
     let held = gate.clone();
     pool.submit(move || held.wait()).expect("there is room");
     gate.wait_for_arrivals(1);
@@ -568,7 +568,7 @@ fn a_worker_that_waits_for_its_group_runs_submitted_tasks_in_place() {
             let task = move || sender.send(thread::current().id());
             group.submit(task).expect("there is room");
         }
-        group.wait().expect("they end well");
+        group.wait().expect("they succeed");
         assert!(ran.try_iter().take(3).all(|thread| thread == here));
         group.len()
     });

@@ -33,14 +33,14 @@ fn the_error_of_a_fallible_task_cancels_the_rest_and_is_returned_by_the_wait() {
     }
     gate.open();
     assert!(matches!(
-        group.try_wait(),
+        group.wait_ok(),
         Err(MapError::Failed("the second"))
     ));
     assert_eq!(pool.stats().cancelled, 3);
     // Later tasks are cancelled at once.
     group.spawn(|| unreachable!("it is cancelled")).unwrap();
     assert!(matches!(group.next(), Some(Err(JoinError::Cancelled))));
-    assert!(matches!(block_on(group.try_wait_async()), Ok(())));
+    assert!(matches!(block_on(group.wait_ok_async()), Ok(())));
 }
 
 /// Idle workers make no difference.
@@ -50,7 +50,7 @@ fn a_failed_group_starts_no_later_task() {
     let pool = pool(2, TASKS);
     let group = pool.group().cancel_on_failure();
     group.spawn(|| Err("at once")).unwrap();
-    assert!(group.try_wait().is_err());
+    assert!(group.wait_ok().is_err());
     let (ran, drops) = (Arc::new(AtomicUsize::new(0)), DropCounter::new());
     let task = || {
         let (ran, captured) = (Arc::clone(&ran), drops.token());
@@ -88,7 +88,7 @@ fn the_error_of_a_fallible_task_is_a_value_by_default() {
         group.spawn(move || result).unwrap();
     }
     assert!(matches!(
-        block_on(group.try_wait_async()),
+        block_on(group.wait_ok_async()),
         Err(MapError::Failed("first"))
     ));
 }
@@ -131,7 +131,7 @@ fn dropping_a_spawn_future_of_a_group_drops_its_task() {
         let mut context = Context::from_waker(Waker::noop());
         assert!(matches!(spawned.as_mut().poll(&mut context), Poll::Pending));
     }
-    assert_eq!(Arc::strong_count(&ran), 1, "what it captured is dropped");
+    assert_eq!(Arc::strong_count(&ran), 1, "its captures are dropped");
     gate.open();
     pool.wait_idle().unwrap();
     assert!(group.is_empty());

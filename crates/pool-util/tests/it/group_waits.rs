@@ -76,8 +76,8 @@ fn a_group_in_a_forked_child_reports_its_lost_tasks_once() {
                 assert!(matches!(awaited(), Some(Err(JoinError::Forked))));
                 assert!(awaited().is_none());
                 let refused = |it| matches!(it, Err(MapError::Refused(SubmitError::Forked(()))));
-                assert!(refused(tried.try_wait()));
-                assert!(refused(block_on(tried_async.try_wait_async())));
+                assert!(refused(tried.wait_ok()));
+                assert!(refused(block_on(tried_async.wait_ok_async())));
                 let any = pool.invoke_any([|| Ok::<_, u8>(())]);
                 assert!(refused(any.map(drop)));
                 let any = block_on(pool.invoke_any_async([|| Ok::<_, u8>(())]));
@@ -151,7 +151,7 @@ fn the_first_error_stops_the_task_that_a_groups_owner_runs_in_place() {
     let pool = pool_with(&ManualClock::new(), 2);
     let gate = hold(&pool, 1);
     let group = in_place(&pool, pool.group().cancel_on_error(), false);
-    group.spawn(|| panic!("the rest is to stop")).unwrap();
+    group.spawn(|| panic!("stops the other tasks")).unwrap();
     gate.open();
     pool.wait_idle().unwrap();
 }
@@ -301,8 +301,8 @@ fn a_groups_wait_waits_for_all_tasks_although_a_values_drop_panics() {
         |group| _ = group.wait(),
         |group| _ = group.wait_timeout(std::time::Instant::now() + 60 * SECOND),
         |group| _ = block_on(group.wait_async()),
-        |group| _ = group.try_wait(),
-        |group| _ = block_on(group.try_wait_async()),
+        |group| _ = group.wait_ok(),
+        |group| _ = block_on(group.wait_ok_async()),
     ];
     for wait in waits {
         let pool = Pool::builder().capacity(1).queue_depth(9).build().unwrap();
@@ -317,7 +317,7 @@ fn a_groups_wait_waits_for_all_tasks_although_a_values_drop_panics() {
             group.spawn(task).unwrap();
         }
         let waited = catch_unwind(AssertUnwindSafe(|| wait(&group)));
-        assert!(waited.is_err(), "the first panic goes on");
+        assert!(waited.is_err(), "the first panic propagates");
         assert_eq!((ended.load(SeqCst), group.len()), (3, 0));
     }
 }

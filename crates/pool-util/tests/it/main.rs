@@ -1,15 +1,14 @@
-//! Tests of mappings, scopes and groups on real threads, with a manual clock.
+//! Tests of mappings, scopes, groups and keyed tasks on real threads, with a manual clock.
 #![cfg(not(anthill_loom))]
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper that fails is a test that fails"
-)]
+#![expect(clippy::unwrap_used, reason = "a failing helper fails its test")]
 
 #[cfg(unix)]
 mod forks;
 mod group;
 mod group_failing;
 mod group_waits;
+mod keyed;
+mod keyed_limit;
 mod map;
 mod scope;
 mod scope_user_code;

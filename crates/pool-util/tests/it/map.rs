@@ -170,7 +170,7 @@ fn no_pulled_item_starts_after_an_error() {
         results.next(),
         Some(Err(MapError::Failed("the first")))
     ));
-    pool.wait_idle().expect("it is no worker"); // The mapping still exists.
+    pool.wait_idle().expect("the caller is not a worker"); // The mapping still exists.
     assert_eq!(started.load(SeqCst), 1);
 }
 
@@ -212,7 +212,7 @@ fn the_first_error_or_panic_ends_an_unordered_mapping() {
             other => panic!("{other:?}"),
         }
         assert!(results.next().is_none() && results.next().is_none());
-        pool.wait_idle().expect("it is no worker"); // The mapping still exists.
+        pool.wait_idle().expect("the caller is not a worker"); // The mapping still exists.
         assert_eq!(started.load(SeqCst), 2);
     }
 }
@@ -407,7 +407,7 @@ fn for_each_waits_for_every_call_and_stops_at_the_first_error() -> Result<(), Bo
         counted.within(|| if n == 7 { Err("seven") } else { Ok(()) })
     });
     assert!(matches!(stopped, Err(MapError::Failed("seven"))));
-    assert_eq!(census.0[0].load(SeqCst), 0, "nothing of it runs any more");
+    assert_eq!(census.0[0].load(SeqCst), 0, "all calls have ended");
     let panicked = pool.for_each([1], |_| panic!("one"));
     assert!(matches!(panicked, Err(MapError::Panicked(_))));
     Ok(())
@@ -579,7 +579,7 @@ fn a_waiter_gets_room_during_an_endless_mapping() {
     let mut endless = pool.map(0_u64.., |n| n).window(64);
     endless.next().expect("it is endless").expect("it runs");
     let caller = pool.clone();
-    let other = std::thread::spawn(move || caller.spawn(|| 7).expect("it is let in").join());
+    let other = std::thread::spawn(move || caller.spawn(|| 7).expect("it is admitted").join());
     while !other.is_finished() {
         endless.next().expect("it is endless").expect("it runs");
     }
@@ -687,7 +687,8 @@ fn a_cancelled_mapping_returns_ready_results_without_waiting_for_running_items()
     let canceller = results.canceller();
     let late = gate.clone();
     let cancelling = std::thread::spawn(move || {
-        late.wait_for_arrivals(1); // Items 0 and 1 have ended. Item 2 ends after the drop of the mapping.
+        // Items 0 and 1 have ended. Item 2 ends after the drop of the mapping.
+        late.wait_for_arrivals(1);
         canceller.cancel();
         canceller.cancel();
     });
@@ -704,16 +705,16 @@ fn a_cancelled_mapping_returns_ready_results_without_waiting_for_running_items()
 #[testkit::test]
 fn ready_results_are_returned_without_waiting() {
     let pool = pool(1);
-    let gate = Gate::new();
-    let held = gate.clone();
-    let map = move |n| {
-        if n == 2 {
-            held.wait();
-        }
+    let (first, gate) = (Gate::new(), Gate::new());
+    let gates = [Some(first.clone()), None, Some(gate.clone())];
+    let map = move |n: usize| {
+        gates[n].iter().for_each(Gate::wait);
         n
     };
-    // The source ends when item 2 runs. By then 0 and 1 have ended, and are fetched together.
+    // No item ends before all are pulled: `next` would return with the first result. The source ends when item 2
+    // runs. By then 0 and 1 have ended, and are fetched together.
     let end = std::iter::from_fn(|| {
+        first.open();
         gate.wait_for_arrivals(1);
         None
     });
@@ -731,7 +732,7 @@ fn a_canceller_does_not_keep_the_function_or_the_items_alive() {
     let results = pool.map(0..3, move |_| Arc::clone(&held));
     let canceller = results.canceller();
     assert_eq!(results.flatten().count(), 3);
-    pool.wait_idle().expect("it is no worker");
+    pool.wait_idle().expect("the caller is not a worker");
     assert_eq!(Arc::strong_count(&kept), 1);
     canceller.cancel();
 }
@@ -816,7 +817,7 @@ mod streams {
         assert_eq!(
             pool.stats().waiting,
             2,
-            "each stands in the wait queue once"
+            "each has one entry in the wait queue"
         );
         drop(dropped);
         assert_eq!(pool.stats().waiting, 1);
@@ -859,7 +860,7 @@ mod streams {
         assert!(matches!(next(), Some(Ok(0))) && matches!(next(), Some(Ok(1))));
         assert!(matches!(next(), Some(Err(MapError::Failed("the third")))));
         assert!(next().is_none() && next().is_none());
-        pool.wait_idle().expect("it is no worker"); // The stream still exists.
+        pool.wait_idle().expect("the caller is not a worker"); // The stream still exists.
         assert_eq!(started.load(SeqCst), 3);
     }
 
@@ -926,7 +927,7 @@ mod streams {
         pool.wait_idle().expect("the second ends");
         assert_eq!((started.load(SeqCst), counts.0.load(SeqCst)), (2, 0));
         pool.release();
-        pool.wait_released().expect("it is no worker");
+        pool.wait_released().expect("the caller is not a worker");
         assert_eq!(
             (Arc::strong_count(&counts), Arc::strong_count(&kept)),
             (1, 1)

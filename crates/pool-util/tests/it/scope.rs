@@ -28,9 +28,9 @@ fn tasks_borrow_data_that_outlives_the_scope() {
                 count.fetch_add(1, SeqCst)
             });
         }
-        "what the body returns"
+        "the value of the body"
     });
-    assert_eq!(answer, "what the body returns");
+    assert_eq!(answer, "the value of the body");
     assert_eq!(count.into_inner(), 1_000_usize.div_ceil(7));
     assert!(
         (0_u64..)
@@ -162,7 +162,7 @@ fn a_scope_on_the_only_worker_runs_its_own_tasks_and_no_earlier_task() {
                 let mapped = scope.map(0..3, |_| writes("the scope's"));
                 assert_eq!(mapped.count(), 3);
             });
-            writes("the owner's end");
+            writes("end of the owner");
             thread::current().id()
         });
         gate.wait_for_arrivals(1);
@@ -173,9 +173,9 @@ fn a_scope_on_the_only_worker_runs_its_own_tasks_and_no_earlier_task() {
         }
         gate.open();
         let worker = owner.expect("there is room").join().expect("it ends");
-        pool.wait_idle().expect("it is no worker");
+        pool.wait_idle().expect("the caller is not a worker");
         let mut expected = vec![("the scope's", worker); 10];
-        expected.push(("the owner's end", worker));
+        expected.push(("end of the owner", worker));
         expected.resize(21, ("a stranger", worker));
         assert_eq!(*ran.lock().expect("no panic"), expected, "{policy:?}");
     }
@@ -619,7 +619,7 @@ fn a_task_that_forks_ends_its_scope_in_the_child_too() {
             unsafe { libc::_exit(i32::from(pid != 0)) };
         }
         let mut status = -1;
-        let pid = libc::pid_t::try_from(pid).expect("as it was given");
+        let pid = libc::pid_t::try_from(pid).expect("the text is a process id");
         // SAFETY: `status` is a valid, exclusive reference.
         let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
         assert_eq!((waited, status), (pid, 0));

@@ -176,7 +176,11 @@ fn outlasts(
     assert_eq!(state.2.load(SeqCst), 1, "the task ran on after its scope");
     arm(false);
     let payload = ended.err()?;
-    Some(*payload.downcast::<&str>().expect("as it was thrown"))
+    Some(
+        *payload
+            .downcast::<&str>()
+            .expect("the payload has the type that was thrown"),
+    )
 }
 
 #[testkit::test]
@@ -375,7 +379,7 @@ fn a_scope_ends_although_captures_and_values_panic_in_their_drops() {
                 scope.submit(move || _ = &held);
             });
         }));
-        assert!(ended.is_err(), "that of the last one is the scope's");
+        assert!(ended.is_err(), "the scope propagates the last panic");
         assert_eq!(pool.scope(|scope| scope.spawn(|| 7).join().unwrap()), 7);
     }
 }
@@ -608,7 +612,7 @@ mod spans {
                 let expected = (call != "close").then_some("the subscriber");
                 assert_eq!(thrown, expected, "{call}");
                 let thrown = outlasts(pool, |scope| drop(scope.spawn(|| ())));
-                assert_eq!(thrown, None, "{call}: it is the handle's affair");
+                assert_eq!(thrown, None, "{call}: the handle returns the panic");
             });
         }
     }

@@ -72,7 +72,7 @@ fn a_mapping_that_is_dropped_racing_its_worker_leaks_nothing() {
 
 /// The first error against a worker that takes the next item.
 #[testkit::model(preemptions = 2)]
-fn an_error_racing_the_next_item_comes_last() {
+fn an_error_racing_the_next_item_is_returned_last() {
     let pool = untimed(2).build().unwrap();
     let results = pool.try_map([1, 2], |n| if n == 1 { Err(n) } else { Ok(n) });
     let results: Vec<_> = results.window(2).collect();

@@ -43,7 +43,7 @@ fn a_pool_released_elsewhere_ends_waiting_schedules_and_runs_accepted_ones() {
     until(|| rig.pool.queued() == 1);
     rig.clock.advance(secs(1));
     until(|| rig.pool.waiting() == 1);
-    // The timer has recorded where it put it when it has come to the next one.
+    // Once the marker has run, the timer has recorded the place of the earlier task.
     let marker = rig.scheduled.spawn_after(secs(0), || 3).unwrap();
     until(|| rig.pool.waiting() == 2);
     rig.pool.release();
@@ -171,7 +171,7 @@ fn a_released_scheduled_pool_does_not_touch_a_rebooted_pool() {
         gates.reached(0);
         rig.pool.release();
         assert!(rig.pool.reboot());
-        // The run of the old pool is still under way.
+        // The run of the old pool has not ended.
         if now {
             assert_eq!(rig.scheduled.release_now().len(), 0);
         } else {
@@ -213,7 +213,7 @@ fn the_release_of_a_pool_ends_both_scheduled_pools_over_it() {
     assert!(!other.is_released());
     rig.clock.advance(SECOND);
     one.join().unwrap();
-    // The first has released the pool, and with it the second.
+    // The first timer has released the pool, and therefore the second one.
     let _ = two.join();
     other.wait_released().unwrap();
     assert!(other.is_released());

@@ -22,7 +22,7 @@ fn an_inexpressible_delay_is_never_due_and_starves_no_schedule() {
     assert_eq!(now.join().unwrap(), 2);
     assert!(never.iter().all(|handle| !handle.is_finished()));
     assert!(never[0].cancel());
-    rig.end(); // Which waits in vain for none of them.
+    rig.end(); // The end waits for none of them.
     for (index, handle) in never.into_iter().enumerate() {
         match handle.join() {
             Err(JoinError::Cancelled) => assert_eq!(index, 0),
@@ -32,8 +32,7 @@ fn an_inexpressible_delay_is_never_due_and_starves_no_schedule() {
     }
 }
 
-/// A bug of Java's scheduler, caused by an overflow: the head of its queue was compared with a time
-/// that had wrapped.
+/// Java's scheduler had this bug: an overflow made a comparison with the head of its queue wrong.
 #[testkit::test]
 fn endless_delays_behind_an_expired_head_keep_the_order() {
     for late in [Duration::ZERO, secs(10)] {

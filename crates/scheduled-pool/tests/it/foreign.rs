@@ -1,4 +1,4 @@
-//! User code in every place where it may run.
+//! User code in every place where a scheduled pool calls it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use testkit::{DropCounter, Gate, PanicOnDrop, waker_fn};
 
 use crate::support::{Rig, SECOND, every_second, hold, secs, until, untimed};
 
-/// A value that does something when it is dropped.
+/// Calls a closure in its destructor.
 struct OnDrop<F: Fn()>(F);
 
 impl<F: Fn()> Drop for OnDrop<F> {
@@ -36,10 +36,10 @@ fn a_panic_in_the_drop_of_captures_is_caught_at_every_end_of_a_schedule() {
     rig.clock.advance(SECOND);
     let joined = ran.join();
     assert!(matches!(joined, Err(JoinError::Panicked(_))));
-    std::mem::forget(joined); // Its payload is a bomb as well, and ours by now.
+    std::mem::forget(joined); // The payload panics when dropped, and the test owns it now.
 
     let value = rig.scheduled.spawn_after(SECOND, || PanicOnDrop::nested(3));
-    drop(value); // Detached: the value is dropped by the worker.
+    drop(value); // The handle is detached, so the worker drops the value.
     let series = rig.scheduled.spawn_series(SECOND, &every_second(), bomb());
     rig.clock.advance(SECOND);
     until(|| rig.scheduled.stats().runs == 3);
@@ -183,8 +183,8 @@ fn a_release_by_a_run_of_a_series_ends_the_series() {
     rig.end();
 }
 
-/// The pool is closed, but its releasing thread has not come to say so: what the timer offers in
-/// that moment is refused, and left to be ended by the releasing thread.
+/// The pool is closed, but its releasing thread has not notified the timer yet. The pool refuses
+/// the timer's offers of that moment, and the releasing thread ends them.
 #[testkit::test]
 fn the_releasing_thread_ends_tasks_that_the_released_pool_rejects() {
     let rig = Rig::new(1);
@@ -268,7 +268,7 @@ fn destructors_of_captures_may_wait_for_the_end() {
         } else {
             rig.scheduled.release_now();
         }
-        // The pool too, whose release does not wait for the destructor.
+        // So has the pool, whose release does not wait for the destructor.
         assert_eq!(*waited.lock().unwrap(), Some(Ok(())));
         rig.end();
     }
@@ -293,7 +293,7 @@ fn a_waker_may_wait_for_the_end_and_for_other_schedules() {
     let polled = Pin::new(&mut first).poll(&mut Context::from_waker(&waker));
     assert!(polled.is_pending());
     rig.scheduled.release_now();
-    assert_eq!(gate.arrivals(), 1, "no panic on the way");
+    assert_eq!(gate.arrivals(), 1, "no earlier panic");
     assert!(first.is_finished());
     rig.end();
 }
@@ -332,7 +332,7 @@ fn schedules_end_before_the_drop_of_a_joining_pools_last_handle() {
     let scheduled = ScheduledPool::new(pool);
     let mut task = scheduled.spawn_after(SECOND, || ()).unwrap();
     drop(scheduled);
-    // Unblocks the pool's task, for whose end the drop of the pool's last handle waits.
+    // Lets the pool's task end. The drop of the pool's last handle waits for it.
     let opens = gate.clone();
     let waker = waker_fn(move || opens.open());
     let polled = Pin::new(&mut task).poll(&mut Context::from_waker(&waker));

@@ -1,7 +1,7 @@
 //! Scheduled pools in a forked child: no call waits for threads that do not exist there.
 #![expect(
     clippy::needless_pass_by_value,
-    reason = "an answer is looked at where the call is made"
+    reason = "each result is checked at its call"
 )]
 
 use std::future::Future;
@@ -103,10 +103,11 @@ const CASES: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
     "ScheduledPool::wait_released_timeout" => it.scheduled.wait_released_timeout(it.later) == STAYED;
     "ScheduledPool::wait_released_async" => ready(it.scheduled.wait_released_async()) == STAYED;
     "ScheduledPool::wait_released_async" => ready(&mut it.released) == STAYED;
-    // There is nothing to release.
+    // Nothing is left to release.
     "ScheduledPool::release" => !it.scheduled.release();
     "ScheduledPool::release_now" => it.scheduled.release_now().is_empty();
-    "ScheduledPool::release_async" => ready(it.scheduled.release_async(None)) == STAYED;
+    "ScheduledPool::release_async" => ready(it.scheduled.release_async()) == STAYED;
+    "ScheduledPool::release_timeout_async" => ready(it.scheduled.release_timeout_async(SECOND)) == STAYED;
 };
 
 #[test]

@@ -161,7 +161,7 @@ fn a_worker_may_not_join_an_unstarted_schedule() {
     assert!(matches!(late, Err(JoinError::WouldDeadlock)));
     assert!(matches!(series, Err(JoinError::WouldDeadlock)));
     assert_eq!(end, Err(pool_core::WaitError::WouldDeadlock));
-    // Both go on.
+    // Both schedules continue.
     assert_eq!(rig.scheduled.pending(), 2);
     rig.clock.advance(SECOND);
     until(|| rig.scheduled.stats().runs >= 2);
@@ -219,7 +219,7 @@ fn debug_output_shows_pending_schedules_and_runs() {
         ("ScheduledPool", 1),
         ("pending: 2", 1),
         ("ScheduledHandle", 2),
-        ("runs: 0", 3), // The pool has this figure, too.
+        ("runs: 0", 3), // The pool prints this field too.
     ] {
         assert_eq!(text.matches(part).count(), times, "{part}: {text}");
     }
@@ -242,8 +242,8 @@ fn a_join_is_woken_although_the_drop_of_a_stale_waker_waits() {
     let mut handle = rig.scheduled.spawn_after(SECOND, || 5).unwrap();
     let (clock, scheduled) = (rig.clock.clone(), rig.scheduled.clone());
     let waits = OnDrop(move || {
-        // The join has left its parker. Its task runs and ends, and so the token is given,
-        // before the one worker comes to the task that is waited for here.
+        // The join is no longer parked. Its task ends, which unparks this thread, before the only
+        // worker runs the task that is joined here.
         clock.advance(SECOND);
         let inner = scheduled.spawn_after(Duration::ZERO, || 6).unwrap();
         assert_eq!(inner.join().unwrap(), 6);

@@ -8,7 +8,7 @@ use testkit::DropCounter;
 
 use crate::support::{Rig, SECOND, every_second, hold, secs, until, untimed};
 
-/// A scheduled pool that has the only handle of its pool.
+/// A scheduled pool that owns the only handle of its pool.
 fn sole(policy: DropPolicy) -> (ManualClock, ScheduledPool, pool_core::WeakPool) {
     let clock = ManualClock::new();
     let pool = untimed(1, &clock).drop_policy(policy).build().unwrap();
@@ -41,7 +41,7 @@ fn pending_tasks_still_run_after_the_last_handle_is_dropped() {
             clock.advance(SECOND);
             assert_eq!(handle.join().unwrap(), after);
         }
-        // The worker that ran the last one dropped the pool's last handle.
+        // The worker that ran the last task dropped the pool's last handle.
         until(|| pool.upgrade().is_none());
     }
 }
@@ -139,7 +139,7 @@ fn a_task_that_reschedules_itself_through_a_weak_handle_keeps_nothing_alive() {
     }
     until(|| scheduled.pending() == 1);
     drop(scheduled);
-    clock.advance(SECOND); // The last one, which finds no sleeper.
+    clock.advance(SECOND); // The last advance, at which no thread sleeps.
     until(|| pool.upgrade().is_none());
     assert_eq!(*runs.lock().unwrap(), 6);
 }
@@ -175,7 +175,7 @@ fn the_end_frees_all_memory() {
     let drops = DropCounter::new();
     let clock = ManualClock::new();
     let token = drops.token();
-    // Lives as long as the pool's innards do.
+    // Dropped together with the core of the pool.
     let hook = move |_: &pool_core::TaskPanic<'_>| _ = &token;
     let pool: Pool = untimed(1, &clock).panic_hook(hook).build().unwrap();
     let scheduled = ScheduledPool::new(pool);

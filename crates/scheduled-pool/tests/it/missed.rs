@@ -4,7 +4,7 @@ use scheduled_pool::{Missed, SeriesHandle};
 
 use crate::support::{Gates, Rig, SECOND, Stamps, every_second, secs, until};
 
-/// A series of one run a second whose first run, due at 1, ends at 5.
+/// A series with a period of a second, whose first run begins at 1 and ends at 5.
 fn slow_first(missed: Missed) -> (Rig, SeriesHandle, Stamps) {
     let rig = Rig::new(1);
     let (stamps, gates) = (rig.stamps(), Gates::new(1));
@@ -76,7 +76,7 @@ fn delay_runs_one_missed_tick_at_once_and_restarts_the_period() {
 fn a_clock_jump_of_an_hour_causes_one_run_except_with_burst() {
     let hour = 3600;
     for (missed, runs, dropped) in [
-        // On time again at the tick at the hour's end.
+        // On time again at the last tick of the hour.
         (Missed::Skip, 2, hour - 2),
         (Missed::Burst, hour, hour - 2),
         (Missed::Delay, 2, 1),

@@ -18,7 +18,7 @@ fn a_task_runs_when_it_is_due_and_not_a_nanosecond_before() {
         .unwrap();
     rig.sleeps_until(SECOND);
     rig.clock.advance(BUT_A_TICK);
-    // Something else makes the timer look at the time once more.
+    // Another schedule makes the timer read the clock once more.
     let other = rig.scheduled.spawn_after(Duration::ZERO, || ()).unwrap();
     other.join().unwrap();
     assert_eq!(handle.next_due(), Some(rig.start + SECOND));

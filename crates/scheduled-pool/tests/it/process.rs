@@ -22,7 +22,7 @@ fn a_handle_in_a_forked_child_takes_no_lock_of_the_parent() {
             let series = series.unwrap();
             let over = AtomicBool::new(false);
             std::thread::scope(|scope| {
-                // Each holds the handle's lock again and again.
+                // Each thread locks the handle repeatedly.
                 for _ in 0..3 {
                     scope.spawn(|| {
                         while !over.load(SeqCst) {

@@ -119,7 +119,7 @@ impl Program {
             self.rig.scheduled.release_now();
         } else {
             self.rig.scheduled.release();
-            // Series that go on are ended by hand; what is pending comes.
+            // Cancels endless series. Pending tasks will run.
             for series in &self.series {
                 series.cancel();
             }

@@ -63,7 +63,7 @@ fn an_ended_schedule_cannot_be_reset() {
     rig.end();
 }
 
-/// A reset would keep the pool open for longer, perhaps for ever.
+/// A reset would keep the pool open longer, perhaps forever.
 #[testkit::test]
 fn schedules_that_outlive_a_release_cannot_be_reset() {
     let rig = Rig::new(1);
@@ -150,7 +150,7 @@ fn schedules_of_a_pool_released_elsewhere_cannot_be_reset() {
     rig.end();
 }
 
-/// The case that it is for: a connection is idle until there is no sign of life for so long.
+/// The main use of resets: an idle timeout of a connection, which every message postpones.
 #[testkit::test]
 fn a_timeout_postponed_repeatedly_costs_one_schedule() {
     let rig = Rig::new(1);

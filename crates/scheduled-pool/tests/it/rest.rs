@@ -1,4 +1,4 @@
-//! Waiting for rest: every due schedule has ended, and the pool is idle.
+//! `wait_idle`: it returns when every due schedule has ended and the pool is idle.
 
 use std::io;
 use std::pin::pin;
@@ -17,7 +17,7 @@ fn poll<F: Future>(future: std::pin::Pin<&mut F>, waker: &Waker) -> Poll<F::Outp
     future.poll(&mut Context::from_waker(waker))
 }
 
-/// A thread that waits for rest, and by now sleeps.
+/// A thread that calls `wait_idle` and already sleeps.
 fn waits(rig: &Rig) -> (thread::JoinHandle<Result<(), WaitError>>, Arc<AtomicBool>) {
     let returned = Arc::new(AtomicBool::new(false));
     let (scheduled, ours) = (rig.scheduled.clone(), Arc::clone(&returned));
@@ -172,11 +172,7 @@ fn a_release_that_removes_the_due_tasks_ends_wait_idle() {
     assert!(due.is_finished());
     gate.open();
     assert_eq!(waiter.join().unwrap(), Ok(()));
-    assert_eq!(
-        rig.scheduled.wait_idle(),
-        Ok(()),
-        "a released one is at rest"
-    );
+    assert_eq!(rig.scheduled.wait_idle(), Ok(()), "a released pool is idle");
     rig.end();
 }
 

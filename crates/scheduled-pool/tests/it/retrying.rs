@@ -1,4 +1,4 @@
-//! Retrying of failed tasks.
+//! Retries of failed tasks.
 
 use std::num::NonZeroU32;
 use std::ops::ControlFlow::{Break, Continue};
@@ -11,7 +11,7 @@ use testkit::Gate;
 
 use crate::support::{BUT_A_TICK, Rig, SECOND, TICK, secs, until};
 
-/// After one second, then two, and so on.
+/// Delays of one second, then two, and so on.
 fn steady() -> Retry {
     Retry::exponential(SECOND).jitter(false)
 }
@@ -20,7 +20,7 @@ fn attempts(count: u32) -> NonZeroU32 {
     NonZeroU32::new(count).unwrap()
 }
 
-/// Fails with the number of the attempt, until it succeeds with it.
+/// Returns the number of the attempt, as an error before the attempt `last`.
 fn succeeds_at(last: u32) -> impl FnMut() -> Result<u32, u32> + Send + 'static {
     let mut attempt = 0;
     move || {
@@ -33,7 +33,7 @@ fn succeeds_at(last: u32) -> impl FnMut() -> Result<u32, u32> + Send + 'static {
     }
 }
 
-/// Has failed so often, and waits for the next attempt.
+/// Waits until the task has failed this many times and is pending again.
 fn rests_after(runs: u64, series: &SeriesHandle<Result<u32, u32>>) {
     until(|| series.runs() == runs && series.next_due().is_some());
 }

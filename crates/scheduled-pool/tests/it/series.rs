@@ -118,7 +118,7 @@ fn a_series_holds_at_most_one_place_in_the_wait_queue() {
     rig.clock.advance(SECOND);
     until(|| rig.pool.waiting() == 1);
     rig.clock.advance(secs(100));
-    // Something later goes through the timer, so that it has looked again.
+    // The timer processes a later schedule, so it has handled the ticks of the series.
     let other = rig.scheduled.spawn_after(Duration::ZERO, || ()).unwrap();
     until(|| rig.pool.waiting() == 2);
     gate.open();
@@ -143,7 +143,7 @@ fn a_panic_ends_a_series_and_is_returned_by_its_handle() {
         .spawn_at_fixed_rate(SECOND, SECOND, move || {
             let _ = &token;
             runs += 1;
-            assert!(runs < 3, "the third time");
+            assert!(runs < 3, "the third run");
         })
         .unwrap();
     rig.walk(2, || series.runs());
@@ -154,7 +154,7 @@ fn a_panic_ends_a_series_and_is_returned_by_its_handle() {
     let Err(JoinError::Panicked(panicked)) = series.join() else {
         panic!("it panicked");
     };
-    assert_eq!(panicked.message(), Some("the third time"));
+    assert_eq!(panicked.message(), Some("the third run"));
     let stats = rig.scheduled.stats();
     assert_eq!((stats.runs, stats.panicked, stats.unended), (3, 1, 0));
     rig.end();
@@ -171,7 +171,7 @@ fn a_series_configured_to_continue_survives_panics() {
         .scheduled
         .spawn_series(SECOND, &series, move || {
             runs += 1;
-            assert!(runs % 2 == 1, "every other time");
+            assert!(runs % 2 == 1, "every second run");
         })
         .unwrap();
     rig.walk(6, || handle.runs());

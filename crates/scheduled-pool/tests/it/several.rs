@@ -32,7 +32,7 @@ fn a_due_task_goes_to_the_pool_with_a_free_worker() {
     let (scheduled, _clock) = two();
     let held = hold(scheduled.pool());
     for number in 0..6 {
-        // A task in the other pool would wait for the gate.
+        // In the other pool, the task would wait for the gate.
         let task = scheduled
             .spawn_after(Duration::ZERO, move || number)
             .unwrap();

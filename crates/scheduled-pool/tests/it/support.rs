@@ -10,22 +10,21 @@ use testkit::Gate;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const TICK: Duration = Duration::from_nanos(1);
-/// A second, less one tick.
+/// A second minus a nanosecond.
 pub(crate) const BUT_A_TICK: Duration = Duration::from_nanos(999_999_999);
 
-/// Lets the others run until it is so. The watchdog is the only bound.
+/// Yields until the condition holds. Only the watchdog limits the wait.
 pub(crate) fn until(condition: impl Fn() -> bool) {
     while !condition() {
         thread::yield_now();
     }
 }
 
-/// Returns a duration in seconds.
 pub(crate) fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// A pool on a clock moved by hand, whose workers do not wait on it.
+/// A pool on a manual clock, whose workers sleep without time limits.
 pub(crate) fn untimed(capacity: usize, clock: &ManualClock) -> Builder<Closures> {
     Pool::builder()
         .capacity(capacity)
@@ -33,7 +32,7 @@ pub(crate) fn untimed(capacity: usize, clock: &ManualClock) -> Builder<Closures>
         .clock(clock.clone())
 }
 
-/// A scheduled pool on a clock moved by hand. Nothing but its timer thread sleeps on the clock.
+/// A scheduled pool on a manual clock. Only its timer thread sleeps on the clock.
 pub(crate) struct Rig {
     pub(crate) clock: ManualClock,
     pub(crate) pool: Pool,
@@ -61,12 +60,12 @@ impl Rig {
         }
     }
 
-    /// How long the clock has run.
+    /// The time since the start.
     pub(crate) fn elapsed(&self) -> Duration {
         self.clock.now() - self.start
     }
 
-    /// A stamp of the time since the start, for a task to make.
+    /// Stamps of times since the start.
     pub(crate) fn stamps(&self) -> Stamps {
         Stamps {
             clock: self.clock.clone(),
@@ -75,13 +74,14 @@ impl Rig {
         }
     }
 
-    /// The timer thread sleeps until the time `since_start`.
+    /// Waits until the timer thread sleeps until the time `since_start`.
     pub(crate) fn sleeps_until(&self, since_start: Duration) {
         let when = self.start + since_start;
         until(|| self.clock.next_due() == Some(when));
     }
 
-    /// Moves time, second by second, and lets a series of one run a second come along.
+    /// Advances the clock second by second, and waits after each for the run of a series with a
+    /// period of a second.
     pub(crate) fn walk(&self, seconds: u64, runs: impl Fn() -> u64) {
         for _ in 0..seconds {
             let before = runs();
@@ -90,7 +90,7 @@ impl Rig {
         }
     }
 
-    /// Everything ends: released, met, the threads gone.
+    /// Releases the pools, and checks that every schedule and thread has ended.
     pub(crate) fn end(&self) {
         self.scheduled.release();
         self.scheduled.wait_released().unwrap();
@@ -102,7 +102,7 @@ impl Rig {
     }
 }
 
-/// When something happened, in seconds and nanoseconds since the start.
+/// Times in seconds and nanoseconds since the start.
 #[derive(Clone)]
 pub(crate) struct Stamps {
     clock: ManualClock,
@@ -120,7 +120,7 @@ impl Stamps {
         self.log.lock().unwrap().len()
     }
 
-    /// In whole seconds.
+    /// The times in whole seconds.
     pub(crate) fn seconds(&self) -> Vec<u64> {
         let log = self.log.lock().unwrap();
         log.iter()
@@ -132,7 +132,7 @@ impl Stamps {
     }
 }
 
-/// A log of events in order. Clones share it.
+/// A list of events in order. Clones share the list.
 #[derive(Debug)]
 pub(crate) struct Journal<T>(Arc<Mutex<Vec<T>>>);
 
@@ -145,7 +145,7 @@ impl<T: Clone + Send + 'static> Journal<T> {
         self.0.lock().unwrap().push(entry);
     }
 
-    /// A task that makes an entry.
+    /// A task that appends an entry.
     pub(crate) fn writer(&self, entry: T) -> impl FnOnce() + Send + 'static + use<T> {
         let journal = self.clone();
         move || journal.write(entry)
@@ -162,7 +162,7 @@ impl<T> Clone for Journal<T> {
     }
 }
 
-/// Puts `count` tasks onto workers of their own, where they stay until the gate is opened.
+/// Starts `count` tasks, each on its own worker, which wait until the gate is opened.
 pub(crate) fn hold(pool: &Pool, count: usize) -> Gate {
     let gate = Gate::new();
     for _ in 0..count {
@@ -173,7 +173,7 @@ pub(crate) fn hold(pool: &Pool, count: usize) -> Gate {
     gate
 }
 
-/// A gate for each run of a task: the task comes to the next one at each run.
+/// A gate for each run of a task.
 #[derive(Clone)]
 pub(crate) struct Gates(Arc<Vec<Gate>>);
 
@@ -182,7 +182,7 @@ impl Gates {
         Self(Arc::new((0..count).map(|_| Gate::new()).collect()))
     }
 
-    /// A task whose first run waits at the first gate, and so on; runs past the last do not.
+    /// A task whose n-th run waits at the n-th gate. Further runs do not wait.
     pub(crate) fn task<F>(&self, mut at_start: F) -> impl FnMut() + Send + 'static + use<F>
     where
         F: FnMut() + Send + 'static,
@@ -198,7 +198,7 @@ impl Gates {
         }
     }
 
-    /// Run number `run` is under way.
+    /// Waits until run number `run` has reached its gate.
     pub(crate) fn reached(&self, run: usize) {
         self.0[run].wait_for_arrivals(1);
     }
@@ -208,7 +208,7 @@ impl Gates {
     }
 }
 
-/// At a fixed rate of one run a second.
+/// A fixed rate with a period of a second.
 pub(crate) fn every_second() -> Series {
     Series::at_fixed_rate(SECOND)
 }

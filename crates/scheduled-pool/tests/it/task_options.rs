@@ -116,7 +116,7 @@ fn a_panic_is_reported_with_the_tasks_name() {
     assert_eq!(*names.lock().unwrap(), [Some("fatal".to_owned())]);
 }
 
-/// A subscriber that is there and notes nothing.
+/// A subscriber that ignores everything.
 struct Mine;
 
 impl tracing::Subscriber for Mine {

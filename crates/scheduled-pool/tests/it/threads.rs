@@ -48,7 +48,7 @@ fn a_timer_thread_name_with_a_nul_is_refused() {
     assert!(matches!(refused, Err(BuildError::NulInName)));
 }
 
-/// A clock that counts the threads that wait on it, and how often it is read.
+/// A clock that counts its sleepers and its reads.
 #[derive(Clone, Debug)]
 struct Watched(ManualClock, Arc<Counts>);
 
@@ -136,7 +136,8 @@ fn a_sleeping_timer_waits_once_for_each_time_and_does_not_poll() {
             rig.sleeps_until(secs(second as u64 + 1));
         }
     }
-    // The clock is read when the timer wakes, after each batch, and at each run's start and end.
+    // The clock is read when the timer wakes, after each batch, and at the start and end of each
+    // run.
     assert!(counts.reads.load(SeqCst) < 20 * 8);
     rig.end();
 }
@@ -183,7 +184,7 @@ fn no_thread_waits_on_the_clock_while_no_schedule_is_pending() {
     rig.end();
 }
 
-/// A pool whose first `refusals` threads are refused.
+/// A pool whose first `refusals` thread starts are refused.
 fn refusing(refusals: usize, clock: &ManualClock) -> Pool {
     let refusals = AtomicUsize::new(refusals);
     untimed(1, clock)
@@ -262,7 +263,7 @@ fn a_successful_offer_resets_the_waits_between_offers() {
     rig.sleeps_until(3 * MILLI);
     rig.clock.advance(2 * MILLI);
     first.join().unwrap();
-    rig.clock.wait_for_sleepers(1); // The worker, which idles for a second.
+    rig.clock.wait_for_sleepers(1); // The worker, whose keep-alive is one second.
     rig.clock.advance(SECOND);
     until(|| rig.pool.running() == 0);
     let second = rig.scheduled.spawn_after(Duration::ZERO, || ()).unwrap();
@@ -343,14 +344,14 @@ fn the_timer_thread_ends_with_the_last_schedule_after_the_last_handle() {
 fn times_before_the_pools_creation_keep_their_order_and_due_times() {
     let clock = ManualClock::new();
     let rig = Rig::over(refusing(1, &clock), clock);
-    // As deadlines that are restored at a start: they have passed while nothing ran.
+    // Deadlines that a program has restored at its start: they passed while it was not running.
     let ago = |seconds| rig.start.checked_sub(secs(seconds)).unwrap();
     let journal = Journal::new();
     let schedule = |seconds| {
         let task = journal.writer(seconds);
         rig.scheduled.spawn_at(ago(seconds), task).unwrap()
     };
-    // The timer holds this one, and the others lie in the heap together.
+    // The timer holds this schedule, and the others are in the heap together.
     let held = schedule(9);
     rig.sleeps_until(MILLI);
     let handles = [1, 5, 3, 4, 2].map(schedule);

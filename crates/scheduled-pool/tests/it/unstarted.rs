@@ -33,7 +33,7 @@ fn release_now_returns_each_schedule_with_its_name_due_time_and_task() {
         let name = schedule.name().map(str::to_owned);
         let due = schedule.due().map(|due| due - rig.start);
         let UnstartedTask::Once(task) = schedule.into_task() else {
-            panic!("it was to run once");
+            panic!("it is not a series");
         };
         task();
         by_time.insert(due, name);
@@ -93,7 +93,7 @@ fn a_returned_series_keeps_its_period_and_remaining_runs_and_can_be_rescheduled(
                 assert_eq!(task(), Break(()));
                 kinds[1] += 1;
             }
-            UnstartedTask::Once(_) => panic!("none was to run once"),
+            UnstartedTask::Once(_) => panic!("all tasks are series"),
         }
     }
     assert_eq!((kinds, journal.entries().len()), ([1, 1], 3));

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use pool_core::{Clock, WaitError};
+use pool_core::WaitError;
 use testkit::{CountingWaker, block_on};
 
 use crate::support::{Rig, SECOND, secs};
@@ -17,7 +17,7 @@ fn release_async_is_ready_once_every_schedule_and_the_pool_have_ended() {
     let rig = Rig::new(1);
     let last = rig.scheduled.spawn_after(secs(5), || 7).unwrap();
     let mut waits = pin!(rig.scheduled.wait_released_async());
-    let mut releases = pin!(rig.scheduled.release_async(None));
+    let mut releases = pin!(rig.scheduled.release_async());
     assert!(!rig.scheduled.is_released(), "not before the first poll");
     assert!(poll(releases.as_mut(), Waker::noop()).is_pending());
     assert!(poll(waits.as_mut(), Waker::noop()).is_pending());
@@ -36,8 +36,7 @@ fn release_async_ends_at_its_deadline_while_a_schedule_is_pending() {
     let rig = Rig::new(1);
     let later = rig.scheduled.spawn_after(secs(5), || ()).unwrap();
     let waker = CountingWaker::new();
-    let deadline = Some(rig.clock.now() + SECOND);
-    let mut future = pin!(rig.scheduled.release_async(deadline));
+    let mut future = pin!(rig.scheduled.release_timeout_async(SECOND));
     assert!(poll(future.as_mut(), &waker.waker()).is_pending());
     rig.clock.advance(SECOND);
     waker.wait_for_wakes(1);

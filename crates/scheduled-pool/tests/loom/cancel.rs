@@ -1,5 +1,4 @@
-//! Models of cancelling: exactly one party wins each race, and no place in the wait queue is left
-//! behind.
+//! Models of cancelling: exactly one party wins each race, and no entry is left in the wait queue.
 
 use std::sync::Arc;
 
@@ -28,7 +27,7 @@ fn a_cancel_racing_the_fire_has_one_winner() {
     assert_eq!(rig.runs.get(), usize::from(!cancelled));
 }
 
-/// Cancel against the timer that puts the task into the wait queue: no place is left behind.
+/// Cancel against the timer that enters the task into the wait queue: no entry is left there.
 #[testkit::model(preemptions = 3)]
 fn a_cancel_racing_the_entry_into_the_wait_queue_leaves_no_entry_behind() {
     let rig = Rig::new(false);
@@ -39,7 +38,7 @@ fn a_cancel_racing_the_entry_into_the_wait_queue_leaves_no_entry_behind() {
     assert_eq!(rig.twin.waiting(), 0);
 }
 
-/// Cancel against the hand-over of room: the task runs, or it is cancelled and its place is free.
+/// Cancel against the hand-over of room: the task runs, or it is cancelled and its room is free.
 #[testkit::model(preemptions = 2)]
 fn a_cancel_racing_the_hand_over_of_room_has_one_winner() {
     let rig = Rig::new(false);

@@ -10,7 +10,7 @@ use sync_shim::model::spawn;
 use crate::rig::{Rig, cancel_beside, join};
 use crate::{LATE, NOW};
 
-/// The end of a task against a waker that is left: a poll that has to wait is woken.
+/// The end of a task against the registration of a waker: a pending poll is woken.
 #[testkit::model(preemptions = 2)]
 fn an_awaited_schedule_racing_its_end_is_woken() {
     let rig = Rig::new(true);
@@ -27,7 +27,7 @@ fn an_awaited_schedule_racing_its_end_is_woken() {
     rig.end_beside(worker);
 }
 
-/// A handle that is dropped against the end of its task: the value is dropped once.
+/// The drop of a handle against the end of its task: the value is dropped once.
 #[testkit::model(preemptions = 3)]
 fn a_dropped_handle_racing_the_end_drops_the_value_once() {
     let rig = Rig::new(true);
@@ -42,10 +42,10 @@ fn a_dropped_handle_racing_the_end_drops_the_value_once() {
     handle.detach();
     worker.join().unwrap();
     rig.end();
-    drop(handle); // Not what dropped the value.
+    drop(handle); // The handle is still alive, so the value was dropped by another party.
 }
 
-/// Two takers of an outcome against the drop of the closure that it leaves: one gets it.
+/// Two threads take an outcome while the drop of its closure runs: one of them gets it.
 #[testkit::model(preemptions = 3)]
 fn an_outcome_taken_before_its_closure_is_dropped_is_taken_once() {
     let rig = Rig::new(true);

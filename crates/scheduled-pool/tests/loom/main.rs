@@ -1,12 +1,12 @@
 //! Models of the timer's protocol. Each model names the racing parties and the failure to rule out.
 //!
-//! A simplified pool replaces the pool. Every model waits for its work *before* it releases, so that the
-//! wake-ups of the release cannot hide a lost wake-up, and only models move the clock, so that no time-out
-//! can.
+//! A simplified pool replaces the pool. Every model waits for its work *before* it releases, so
+//! that the wake-ups of the release cannot hide a lost wake-up. Only models advance the clock, so
+//! that no timeout can hide one either.
 //!
 //! Run with `cargo xtask loom`.
 #![cfg(anthill_loom)]
-#![expect(clippy::unwrap_used, reason = "a model that fails is to panic")]
+#![expect(clippy::unwrap_used, reason = "a failing model must panic")]
 
 mod cancel;
 mod handle;
@@ -24,7 +24,7 @@ use sync_shim::model::check;
 
 /// Due at once.
 const NOW: Duration = Duration::ZERO;
-/// Due when a model moves its clock.
+/// Due when a model advances its clock.
 const SOON: Duration = Duration::from_nanos(5);
-/// Far beyond what any model's clock comes to.
+/// Later than any model's clock.
 const LATE: Duration = Duration::from_secs(3600);

@@ -1,16 +1,16 @@
-//! Models of releases, by the timer and by other handles of the pool: no task is stranded, and every handle
-//! ends.
+//! Models of releases, by the timer and by other handles of the pool: no task is stranded, and
+//! every handle ends.
 
 use pool_core::JoinError;
 
 use crate::rig::{Rig, join};
 use crate::{LATE, NOW};
 
-/// Release against schedule: the task runs or is refused, never neither.
+/// Release against schedule: the task runs or is refused.
 #[testkit::model(preemptions = 3)]
 fn a_release_racing_a_schedule_strands_no_task() {
     let rig = Rig::new(true);
-    // The timer thread is there, and about to go.
+    // The timer thread is running and about to end.
     assert!(rig.once(LATE).unwrap().cancel());
     let task = rig.once_beside(NOW);
     rig.core.release(true);
@@ -23,7 +23,8 @@ fn a_release_racing_a_schedule_strands_no_task() {
     rig.end();
 }
 
-/// A release against a task that is held for want of a thread: its handle ends, the timer goes.
+/// `release_now` against a task that could not be offered because the pool has no thread: its
+/// handle ends, and the timer ends.
 #[testkit::model(preemptions = 3)]
 fn a_release_now_racing_a_held_task_ends_it() {
     let rig = Rig::new(true);
@@ -35,7 +36,8 @@ fn a_release_now_racing_a_held_task_ends_it() {
     rig.end();
 }
 
-/// A release of the pool elsewhere against a task on its way into the wait queue: its handle ends.
+/// A release of the pool elsewhere against a task that is being entered into the wait queue: its
+/// handle ends.
 #[testkit::model(preemptions = 3)]
 fn a_pool_released_elsewhere_racing_a_ticket_ends_its_handle() {
     let rig = Rig::new(false);
@@ -47,7 +49,7 @@ fn a_pool_released_elsewhere_racing_a_ticket_ends_its_handle() {
     assert_eq!((rig.runs.get(), rig.twin.waiting()), (0, 0));
 }
 
-/// The same at a pool with room: the task runs, or its handle says that it was released.
+/// The same at a pool with room: the task runs, or its handle ends with `Released`.
 #[testkit::model(preemptions = 3)]
 fn a_pool_released_elsewhere_racing_a_fire_strands_no_task() {
     let rig = Rig::new(true);

@@ -6,7 +6,7 @@ use scheduled_pool::ResetError;
 use crate::rig::{Rig, cancel_beside, join};
 use crate::{LATE, NOW};
 
-/// An earlier time against the timer that goes to sleep until the old one: it is woken.
+/// A reset to an earlier time against the timer that goes to sleep until the old time: it is woken.
 #[testkit::model(preemptions = 3)]
 fn a_reset_to_an_earlier_time_racing_the_timers_sleep_wakes_it() {
     let rig = Rig::new(true);
@@ -17,7 +17,8 @@ fn a_reset_to_an_earlier_time_racing_the_timers_sleep_wakes_it() {
     rig.end_beside(worker);
 }
 
-/// A later time against the fire: it runs at the old time and says so, or not before the new one.
+/// A reset to a later time against the fire: the reset fails and the task runs at the old time, or
+/// the task runs at the new time.
 #[testkit::model(preemptions = 3)]
 fn a_reset_to_a_later_time_racing_the_fire_has_one_winner() {
     let rig = Rig::new(true);
@@ -36,7 +37,7 @@ fn a_reset_to_a_later_time_racing_the_fire_has_one_winner() {
     rig.end_beside(worker);
 }
 
-/// Another time against a cancel: what is cancelled is not said to come.
+/// A reset against a cancel: if the cancel wins, the reset fails.
 #[testkit::model(preemptions = 3)]
 fn a_reset_racing_a_cancel_does_not_revive_the_task() {
     let rig = Rig::new(true);

@@ -12,7 +12,7 @@ use sync_shim::{ManualClock, Parker};
 use crate::NOW;
 use crate::twin::Twin;
 
-/// Counts how often something happened. Relaxed: read after the model's own synchronization.
+/// A counter. `Relaxed`: read after the model has synchronized the threads.
 #[derive(Clone)]
 pub(crate) struct Count(Arc<AtomicUsize>);
 
@@ -45,12 +45,12 @@ impl Rig {
         Self::with(room, false)
     }
 
-    /// Whether there is room, and whether series go on after the release.
+    /// Sets whether the pool has room, and whether series outlive the release.
     pub(crate) fn with(room: bool, continue_series: bool) -> Self {
         Self::letting_go(room, continue_series, || {})
     }
 
-    /// With user code that runs as the pool is let go.
+    /// With user code that runs when the timer drops the pool.
     pub(crate) fn letting_go(
         room: bool,
         continue_series: bool,
@@ -76,7 +76,7 @@ impl Rig {
         }
     }
 
-    /// A task that counts its runs and holds something.
+    /// A task that counts its runs and captures a value.
     pub(crate) fn task(&self) -> impl FnMut() + Send + 'static {
         let (runs, captured) = (self.runs.clone(), Arc::clone(&self.captured));
         move || {
@@ -89,13 +89,13 @@ impl Rig {
         self.core.once(self.core.after(delay), self.task()).ok()
     }
 
-    /// Schedules from another thread.
+    /// Schedules on another thread.
     pub(crate) fn once_beside(&self, delay: Duration) -> JoinHandle<Option<Arc<dyn Joinable<()>>>> {
         let (core, task) = (Arc::clone(&self.core), self.task());
         spawn(move || core.once(core.after(delay), task).ok())
     }
 
-    /// A series that begins now and rests for `delay`.
+    /// A series whose first run is due now, with pauses of `delay`.
     pub(crate) fn series(
         &self,
         delay: Duration,
@@ -112,32 +112,32 @@ impl Rig {
         self.core.series(self.core.after(NOW), plan, body).ok()
     }
 
-    /// Another thread moves the time.
+    /// Advances the clock on another thread.
     pub(crate) fn advance_beside(&self, time: Duration) -> JoinHandle<()> {
         let clock = self.clock.clone();
         spawn(move || clock.advance(time))
     }
 
-    /// Another thread releases the pool that the timer schedules on.
+    /// Releases the timer's pool on another thread.
     pub(crate) fn release_elsewhere(&self) -> JoinHandle<()> {
         let (twin, core) = (self.twin.clone(), Arc::clone(&self.core));
         spawn(move || twin.release(&core))
     }
 
-    /// Another thread waits for the timer's end.
+    /// Waits for the timer's end on another thread.
     pub(crate) fn wait_beside(&self) -> JoinHandle<()> {
         let core = Arc::clone(&self.core);
         spawn(move || assert!(core.wait_released(None)))
     }
 
-    /// Everything has ended: the timer goes, the pool is let go once, nothing is held.
+    /// Checks that the timer has ended, has dropped the pool once, and holds nothing.
     pub(crate) fn end(&self) {
         self.core.release(true);
         assert!(self.core.wait_released(None));
         self.is_over();
     }
 
-    /// The same, beside a worker, who may be the one that lets the pool go.
+    /// The same with a worker that may be the one that drops the pool.
     pub(crate) fn end_beside(&self, worker: JoinHandle<()>) {
         self.core.release(true);
         assert!(self.core.wait_released(None));
@@ -154,7 +154,7 @@ impl Rig {
     }
 }
 
-/// Another thread cancels, and says whether it was the one that did.
+/// Cancels on another thread. Returns whether that cancel won.
 pub(crate) fn cancel_beside(handle: &Arc<dyn Joinable<()>>) -> JoinHandle<bool> {
     let handle = Arc::clone(handle);
     spawn(move || handle.cancel())

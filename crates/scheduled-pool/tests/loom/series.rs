@@ -21,7 +21,7 @@ fn a_cancel_racing_a_runs_end_ends_the_series_once() {
     rig.end_beside(worker);
 }
 
-/// A release against the end of a run: the series ends, and the pool is let go.
+/// A release against the end of a run: the series ends, and the timer drops the pool.
 #[testkit::model(preemptions = 2)]
 fn a_release_racing_a_runs_end_ends_the_series() {
     let rig = Rig::new(true);
@@ -33,7 +33,8 @@ fn a_release_racing_a_runs_end_ends_the_series() {
     rig.end_beside(worker);
 }
 
-/// A release of the pool elsewhere against the end of a run: the series does not go on in vain.
+/// A release of the pool elsewhere against the end of a run: the series ends instead of scheduling
+/// a run that cannot start.
 #[testkit::model(preemptions = 2)]
 fn a_pool_released_elsewhere_racing_a_runs_end_ends_the_series() {
     let rig = Rig::new(true);
@@ -47,7 +48,7 @@ fn a_pool_released_elsewhere_racing_a_runs_end_ends_the_series() {
     rig.end();
 }
 
-/// A release against the end of a run whose series would go on at a time that never comes: it ends.
+/// A release against the end of a run whose next run is never due: the series ends.
 #[testkit::model(preemptions = 3)]
 fn a_release_racing_the_end_of_a_last_run_releases_the_pool() {
     let rig = Rig::with(true, true);
@@ -59,7 +60,8 @@ fn a_release_racing_the_end_of_a_last_run_releases_the_pool() {
     rig.end_beside(worker);
 }
 
-/// The end of a run against the note of its place in the wait queue: its ticket is dropped.
+/// The end of a run against the timer's record of its ticket in the wait queue: the ticket is
+/// dropped.
 #[testkit::model(preemptions = 3)]
 fn the_end_of_a_run_racing_the_record_of_its_ticket_leaves_no_ticket_behind() {
     let rig = Rig::new(false);

@@ -16,8 +16,8 @@ fn an_earlier_schedule_racing_the_timers_sleep_wakes_it() {
     rig.end();
 }
 
-/// Two schedulers against the timer's sleep: the earlier one is not taken for covered by the
-/// later one's wake-up.
+/// Two schedules against the timer's sleep: the wake-up for the later one does not suppress the
+/// wake-up for the earlier one.
 #[testkit::model(preemptions = 2)]
 fn two_schedules_racing_the_timers_sleep_are_both_run() {
     let rig = Rig::new(true);
@@ -33,7 +33,7 @@ fn two_schedules_racing_the_timers_sleep_are_both_run() {
     assert_eq!(rig.runs.get(), 2);
 }
 
-/// Time that passes against the timer's sleep: the task comes, and not early.
+/// The advance of the clock against the timer's sleep: the task runs, and not early.
 #[testkit::model(preemptions = 3)]
 fn an_advance_of_the_clock_racing_the_timers_sleep_starts_the_task() {
     let rig = Rig::new(true);
@@ -46,7 +46,7 @@ fn an_advance_of_the_clock_racing_the_timers_sleep_starts_the_task() {
     rig.end();
 }
 
-/// The end of a run against the timer's sleep: the next run comes.
+/// The end of a run against the timer's sleep: the next run starts.
 #[testkit::model(preemptions = 3)]
 fn the_end_of_a_run_racing_the_timers_sleep_starts_the_next_run() {
     let rig = Rig::new(true);
@@ -58,7 +58,7 @@ fn the_end_of_a_run_racing_the_timers_sleep_starts_the_next_run() {
     rig.end();
 }
 
-/// A cancel of the last schedule of a released pool against the timer's sleep: the timer goes.
+/// A cancel of the last schedule of a released pool against the timer's sleep: the timer ends.
 #[testkit::model(preemptions = 3)]
 fn a_cancel_of_the_last_schedule_racing_the_timers_sleep_ends_the_timer() {
     let rig = Rig::new(true);
@@ -69,7 +69,7 @@ fn a_cancel_of_the_last_schedule_racing_the_timers_sleep_ends_the_timer() {
     rig.end();
 }
 
-/// A release against the timer's sleep: what is pending still runs at its time.
+/// A release against the timer's sleep: pending schedules still run when due.
 #[testkit::model(preemptions = 3)]
 fn a_release_racing_the_timers_sleep_still_runs_pending_schedules() {
     let rig = Rig::new(true);

@@ -8,7 +8,7 @@ use scheduled_pool::internals::{Core, Executor, Joinable, Joined, Offer, QueueTi
 use sync_shim::model::{JoinHandle, spawn};
 use sync_shim::{Mutex, Parker};
 
-/// A pool of at most one worker, reduced to what the timer knows of a pool.
+/// A pool of at most one worker, reduced to the interface that the timer uses.
 #[derive(Clone)]
 pub(crate) struct Twin(Arc<Shared>);
 
@@ -79,7 +79,7 @@ impl Drop for Ticket {
 }
 
 impl Twin {
-    /// A pool that accepts offers, or one whose offers have to stand in the wait queue.
+    /// Creates a pool that accepts offers, or one whose offers wait in the wait queue.
     pub(crate) fn new(room: bool) -> Self {
         Self(Arc::new(Shared {
             state: Mutex::new(Pool {
@@ -98,7 +98,7 @@ impl Twin {
         }))
     }
 
-    /// Runs what comes until it is stopped.
+    /// Runs accepted tasks until it is stopped.
     pub(crate) fn work(&self) {
         let env = TaskContext::bare();
         loop {
@@ -126,7 +126,7 @@ impl Twin {
         self.0.worker.unpark();
     }
 
-    /// Runs one scheduled task on this thread, which waits for it.
+    /// Waits for one scheduled task and runs it on this thread.
     pub(crate) fn run_one(&self) {
         let env = TaskContext::bare();
         loop {
@@ -139,7 +139,7 @@ impl Twin {
         }
     }
 
-    /// The head of the wait queue gets room.
+    /// Admits the head of the wait queue.
     pub(crate) fn make_room(&self) {
         let mut pool = self.0.state.lock();
         pool.offers = Offers::Accepted;
@@ -153,23 +153,23 @@ impl Twin {
         self.0.state.lock().line.len()
     }
 
-    /// As a pool's release does: gives back what waits for room, then notifies the watch.
+    /// As a pool's release: returns the waiting tasks, then calls the watch.
     pub(crate) fn release(&self, core: &Core<Self>) {
         self.0.state.lock().open = false;
         core.executor_released();
     }
 
-    /// From now on each offer is refused for want of a thread.
+    /// Refuses all further offers because no thread can be started.
     pub(crate) fn refuse_all(&self) {
         self.0.state.lock().offers = Offers::RefusedForWantOfAThread;
     }
 
-    /// How many hold the twin: each ticket does.
+    /// Returns the number of references to the pool. Each ticket holds one.
     pub(crate) fn references(&self) -> usize {
         Arc::strong_count(&self.0)
     }
 
-    /// The worker and the joiner in one thread: runs what there is until the handle has ended.
+    /// Worker and joiner in one thread: runs tasks until the handle has ended.
     pub(crate) fn work_until_ended<R>(&self, handle: &Arc<dyn Joinable<R>>) -> Joined<R> {
         loop {
             let waiter = Some(Waiter::Thread(self.0.worker.clone()));

@@ -1,5 +1,5 @@
-//! Models of user code that blocks: threads are woken before it runs, and its wake-ups are not mistaken
-//! for those of its caller.
+//! Models of user code that blocks: threads are woken before it runs, and it does not consume the
+//! wake-ups of its caller.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use sync_shim::model::{JoinHandle, spawn};
 use crate::LATE;
 use crate::rig::{Rig, join};
 
-/// User code of the pool's release waits for a thread that waits for the end, or for a schedule that the
-/// release ends: threads are woken before it runs.
+/// User code in the pool's release waits for a thread that waits for the end, or for a schedule
+/// that the release ends: threads are woken before it runs.
 #[testkit::model(preemptions = 2)]
 fn a_wait_racing_a_release_whose_user_code_waits_for_that_thread_returns() {
     wait_beside_user_code(|rig| {
@@ -51,8 +51,8 @@ impl<F: Fn()> Drop for OnDrop<F> {
     }
 }
 
-/// A join against the waker that it replaces, whose drop waits for another schedule: the inner
-/// wait does not take the token of the outer one.
+/// A join against the waker that it replaces, whose drop waits for another schedule: the inner wait
+/// does not consume the unpark token of the outer one.
 #[testkit::model(preemptions = 3)]
 fn a_stale_waker_that_waits_racing_the_end_strands_no_join() {
     let rig = Rig::new(true);

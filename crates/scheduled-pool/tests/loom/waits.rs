@@ -10,12 +10,12 @@ use crate::rig::Rig;
 use crate::twin::Twin;
 use crate::{LATE, NOW, SOON};
 
-/// Two waits for the end against the timer's end: both return.
+/// Two waits against the timer's end: both return.
 #[testkit::model(preemptions = 3)]
 fn two_waits_for_a_timers_end_both_return() {
     let rig = Rig::new(true);
     let handle = rig.once(LATE).unwrap();
-    // The timer thread is gone with its reference; the schedule with its own.
+    // The timer thread and the schedule have dropped their references.
     assert!(handle.cancel());
     let gone = |core: &Arc<Core<Twin>>| {
         assert!(core.wait_released(None));
@@ -31,7 +31,7 @@ fn two_waits_for_a_timers_end_both_return() {
     rig.end();
 }
 
-/// Two more waits, which come before the end: all of them are woken.
+/// Two more waits that enrol before the end: all of them are woken.
 #[testkit::model(preemptions = 2)]
 fn three_waits_for_a_timers_end_all_return() {
     let rig = Rig::new(true);
@@ -43,7 +43,7 @@ fn three_waits_for_a_timers_end_all_return() {
     rig.end();
 }
 
-/// A wait for the end against the release of a pool without a timer thread: it returns.
+/// A wait against the release of a pool without a timer thread: it returns.
 #[testkit::model(preemptions = 3)]
 fn a_wait_for_the_end_racing_the_release_of_an_unused_timer_returns() {
     let rig = Rig::new(true);
@@ -53,7 +53,7 @@ fn a_wait_for_the_end_racing_the_release_of_an_unused_timer_returns() {
     rig.end();
 }
 
-/// A wait with a limit against the end: what it says is true.
+/// A timed wait against the end: its result is right.
 #[testkit::model(preemptions = 3)]
 fn a_timed_wait_racing_the_end_returns_the_right_result() {
     let rig = Rig::new(true);
@@ -62,10 +62,13 @@ fn a_timed_wait_racing_the_end_returns_the_right_result() {
     let handle = rig.once(LATE).unwrap();
     rig.core.release(true);
     assert!(handle.cancel());
-    // Whichever it is: no waiter is left entered, and the timer's end is not lost.
+    // In both cases, no waiter is left enrolled, and the timer's end is not lost.
     if rig.core.wait_released(Some(deadline)) {
-        assert_eq!(rig.core.stats().unended, 0, "it said so too early");
-        assert!(rig.core.wait_released(Some(deadline)), "and stays so");
+        assert_eq!(rig.core.stats().unended, 0, "the wait returned too early");
+        assert!(
+            rig.core.wait_released(Some(deadline)),
+            "later waits return too"
+        );
     } else {
         assert!(rig.clock.now() >= deadline, "the time was not up");
     }
@@ -74,7 +77,8 @@ fn a_timed_wait_racing_the_end_returns_the_right_result() {
     rig.end();
 }
 
-/// A wait whose time is up while something is left: it says so, and leaves nothing entered.
+/// A wait that times out while a schedule is pending: it returns false, and leaves no waiter
+/// enrolled.
 #[testkit::model(preemptions = 2)]
 fn a_timed_wait_with_a_pending_schedule_returns_false() {
     let rig = Rig::new(true);
@@ -88,7 +92,7 @@ fn a_timed_wait_with_a_pending_schedule_returns_false() {
     rig.end();
 }
 
-/// A wait for the end against the last run's end: it returns after the handle shows the end.
+/// A wait against the end of the last run: it returns after the handle has ended.
 #[testkit::model(preemptions = 3)]
 fn a_wait_for_the_end_racing_the_last_run_returns_after_its_handle_has_ended() {
     let rig = Rig::new(true);
@@ -103,7 +107,7 @@ fn a_wait_for_the_end_racing_the_last_run_returns_after_its_handle_has_ended() {
     rig.end_beside(worker);
 }
 
-/// A wait for rest against the run that is due, and its end: it returns, and not before.
+/// `wait_idle` against a due run and its end: it returns after the run.
 #[testkit::model(preemptions = 2)]
 fn wait_idle_racing_the_last_run_returns_after_it() {
     let rig = Rig::new(true);

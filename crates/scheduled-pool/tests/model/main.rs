@@ -1,11 +1,8 @@
-//! Random programs on the timer, over a pool that runs one task per call, with a model beside it.
+//! Random programs on the timer, over a pool that runs one task per call, compared with a model.
 //!
-//! `PROPTEST_CASES` says how many programs, `ANTHILL_SEED` which.
+//! `PROPTEST_CASES` sets the number of programs, `ANTHILL_SEED` the seed.
 #![cfg(not(anthill_loom))]
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper that fails is a test that fails"
-)]
+#![expect(clippy::unwrap_used, reason = "a failing helper fails its test")]
 
 mod twin;
 

@@ -119,7 +119,7 @@ impl<T: Time> Alarms<T> {
     /// `forks` is the fork count of this process.
     ///
     /// # Errors
-    /// The error of `start`, or that the thread did not survive a fork.
+    /// The error of `start`, or that the process was forked while the thread ran.
     pub fn set(
         &self,
         forks: usize,
@@ -128,7 +128,9 @@ impl<T: Time> Alarms<T> {
         start: impl FnOnce() -> io::Result<()>,
     ) -> io::Result<Key> {
         if self.is_lost(forks) {
-            return Err(io::Error::other("the alarm thread did not survive a fork"));
+            return Err(io::Error::other(
+                "the alarm thread belongs to the parent process (this one was forked)",
+            ));
         }
         let mut state = self.state.lock();
         let key = (when, state.next);

@@ -24,7 +24,7 @@ use crate::Parker;
 
 pub use manual::ManualClock;
 #[cfg(not(anthill_loom))]
-pub use monotonic::MonotonicClock;
+pub use monotonic::{MonotonicClock, PlainClock};
 
 /// A source of time, and the only way to wait for a time.
 ///
@@ -43,10 +43,28 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// If there is no thread to serve the alarm.
     fn wake_at(&self, when: Instant, waker: Waker) -> io::Result<Alarm>;
 
+    /// Whether this is the [`PlainClock`], whose alarms are set by [`wake_at`].
+    #[doc(hidden)]
+    fn is_plain(&self) -> bool {
+        false
+    }
+
     /// Returns the time `delay` from now, or `None` (never) if it cannot be expressed.
     fn after(&self, delay: Duration) -> Option<Instant> {
         self.now().checked_add(delay)
     }
+}
+
+/// Calls [`Clock::wake_at`], also for a [`PlainClock`].
+///
+/// # Errors
+/// If there is no thread to serve the alarm.
+pub fn wake_at(clock: &dyn Clock, when: Instant, waker: Waker) -> io::Result<Alarm> {
+    #[cfg(not(anthill_loom))]
+    if clock.is_plain() {
+        return MonotonicClock.wake_at(when, waker);
+    }
+    clock.wake_at(when, waker)
 }
 
 /// A pending [`Clock::wake_at`]. Dropping it cancels the alarm; a wake-up that has already begun

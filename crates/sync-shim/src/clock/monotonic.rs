@@ -1,4 +1,4 @@
-//! The machine's monotonic clock.
+//! The system's monotonic clock.
 
 use std::io;
 use std::task::Waker;
@@ -31,5 +31,28 @@ impl Clock for MonotonicClock {
 
     fn wake_at(&self, when: Instant, waker: Waker) -> io::Result<Alarm> {
         process::set(when, waker).map(Alarm::new)
+    }
+}
+
+/// A [`MonotonicClock`] whose alarms are set by [`wake_at`](crate::wake_at) only. A program with such a clock does not
+/// contain the alarm thread's code, unless it calls that function.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainClock;
+
+impl Clock for PlainClock {
+    fn now(&self) -> Instant {
+        MonotonicClock.now()
+    }
+
+    fn park_until(&self, parker: &Parker, when: Instant) -> bool {
+        MonotonicClock.park_until(parker, when)
+    }
+
+    fn wake_at(&self, _: Instant, _: Waker) -> io::Result<Alarm> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn is_plain(&self) -> bool {
+        true
     }
 }

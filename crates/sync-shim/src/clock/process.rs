@@ -1,4 +1,4 @@
-//! Alarms of the process: the machine's time, and one thread for all alarms.
+//! Alarms of the process: the system's time, and one thread for all alarms.
 
 use std::io;
 use std::task::Waker;
@@ -8,7 +8,7 @@ use super::alarms::{Alarms, Key, State, Time};
 use crate::thread::{ThreadOptions, set_precise_timers, spawn_thread};
 use crate::{Condvar, MutexGuard, fork_count};
 
-/// The machine's time, and the condition that the thread sleeps on.
+/// The system's time, and the condition that the thread sleeps on.
 struct Machine(Condvar);
 
 static ALARMS: Alarms<Machine> = Alarms::new(Machine(Condvar::new()));

@@ -32,7 +32,7 @@ fn an_alarm_in_the_past_fires_at_once() {
 }
 
 #[testkit::test]
-fn an_alarm_taken_back_in_time_does_not_fire() {
+fn an_alarm_cancelled_in_time_does_not_fire() {
     let (dropped, kept) = (CountingWaker::new(), CountingWaker::new());
     let when = Instant::now() + 10 * SHORT;
     let early = MonotonicClock.wake_at(when, dropped.waker()).unwrap();
@@ -67,7 +67,7 @@ fn a_waker_that_panics_does_not_stop_the_next_alarm() {
 }
 
 #[testkit::test]
-fn a_waker_may_set_and_take_back_alarms() {
+fn a_waker_may_set_and_cancel_alarms() {
     let counter = CountingWaker::new();
     let kept = Arc::new(Mutex::new(Vec::new()));
     let (inner, keeper) = (counter.waker(), Arc::clone(&kept));

@@ -40,3 +40,14 @@ fn a_payload_whose_drop_panics_with_another_is_discarded() {
         discard(Box::new(PanicOnDrop::nested(levels)));
     }
 }
+
+#[cfg(debug_assertions)]
+#[test]
+#[should_panic(expected = "user code runs under a lock")]
+fn a_debug_build_refuses_to_run_user_code_under_a_lock() {
+    use sync_shim::foreign::Held;
+
+    drop(guarded(Held::new)); // A mark counts until it is dropped.
+    let _held = Held::new();
+    let _ = guarded(|| ());
+}

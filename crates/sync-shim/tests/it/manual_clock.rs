@@ -64,7 +64,7 @@ fn alarms_for_one_time_fire_in_the_order_they_were_set() {
 }
 
 #[test]
-fn an_alarm_taken_back_does_not_fire_and_one_in_the_past_fires_at_once() {
+fn a_cancelled_alarm_does_not_fire_and_a_past_one_fires_at_once() {
     let clock = ManualClock::new();
     let counter = CountingWaker::new();
     drop(
@@ -137,7 +137,7 @@ fn a_wait_for_a_past_time_takes_a_token_without_sleeping() {
 }
 
 #[testkit::test]
-fn an_advance_wakes_the_other_alarms_though_a_waker_panics() {
+fn an_advance_wakes_the_other_alarms_although_a_waker_panics() {
     let clock = ManualClock::new();
     let when = clock.now() + SECOND;
     let panics = clock.wake_at(when, waker_fn(|| panic!("a waker")));

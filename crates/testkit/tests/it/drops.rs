@@ -30,6 +30,6 @@ fn a_bomb_does_not_panic_while_its_thread_unwinds() {
         let _bomb = PanicOnDrop::new();
         panic!("first");
     });
-    let payload = caught.expect_err("the first panic comes through");
+    let payload = caught.expect_err("the first panic propagates");
     assert_eq!(payload.downcast_ref(), Some(&"first"));
 }

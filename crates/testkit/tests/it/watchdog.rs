@@ -11,10 +11,10 @@ fn a_hanging_test_aborts_its_process_with_a_message() {
     let end = in_child(test, || {
         watchdog(Duration::from_millis(1), || Gate::new().wait());
     });
-    let end = end.expect_err("the process does not end well");
+    let end = end.expect_err("the process fails");
     let said = String::from_utf8_lossy(&end.stderr);
     assert!(said.contains("has not ended after 1ms"), "{said}");
-    assert_ne!(end.status.code(), Some(101), "it was not a mere panic");
+    assert_ne!(end.status.code(), Some(101), "it did not end by a panic");
 }
 
 #[cfg(target_os = "linux")]

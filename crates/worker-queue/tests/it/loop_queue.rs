@@ -172,7 +172,7 @@ fn removing_a_middle_entry_across_the_wrap_keeps_the_order_of_the_others() {
 }
 
 #[test]
-fn growing_keeps_the_entries_wherever_the_ring_wraps() {
+fn growing_keeps_the_entries_at_every_wrap_point() {
     for mut ring in layouts(0..10) {
         assert_eq!(ring.resize(12), Ok(vec![]));
         assert_eq!(ring.capacity(), Some(12));
@@ -229,7 +229,7 @@ fn a_resize_beyond_memory_fails_and_leaves_the_ring_unchanged() {
 }
 
 #[test]
-fn a_cleared_ring_keeps_its_slots_wherever_it_wraps() {
+fn a_cleared_ring_keeps_its_slots_at_every_wrap_point() {
     for mut ring in layouts(0..10) {
         let before: BTreeSet<_> = addresses(&ring).collect();
         ring.clear();

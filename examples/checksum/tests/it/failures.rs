@@ -1,4 +1,4 @@
-//! Files that cannot be read, output that cannot be written, arguments that make no sense.
+//! Unreadable files, unwritable output, and wrong arguments.
 
 use crate::support::{ABC, Running, Tree, os, output, text};
 use std::ffi::OsString;
@@ -9,7 +9,7 @@ use std::path::Path;
 const SIGPIPE: i32 = 13;
 
 #[test]
-fn what_cannot_be_read_gets_a_message_and_the_rest_its_lines() {
+fn unreadable_files_cause_messages_and_the_others_have_lines() {
     let tree = Tree::new("unreadable");
     tree.file("a", "abc");
     tree.link("broken", "nowhere");
@@ -27,7 +27,7 @@ fn what_cannot_be_read_gets_a_message_and_the_rest_its_lines() {
 }
 
 #[test]
-fn lines_and_messages_in_one_file_stand_in_the_order_of_the_walk() {
+fn lines_and_messages_are_in_the_order_of_the_walk() {
     let tree = Tree::new("interleaved");
     let mut expected = Vec::new();
     tree.dir("d");
@@ -54,8 +54,8 @@ fn lines_and_messages_in_one_file_stand_in_the_order_of_the_walk() {
 }
 
 #[test]
-fn a_read_that_fails_after_the_file_was_opened_is_a_message_too() {
-    // Its first page is mapped in no process, so the first read fails, even for root.
+fn a_read_error_after_the_open_causes_a_message() {
+    // Its first page is not mapped in any process, so the first read fails even for root.
     const UNREADABLE: &str = "/proc/self/mem";
     if !Path::new(UNREADABLE).exists() {
         eprintln!("no {UNREADABLE} here: nothing is read that fails");
@@ -73,7 +73,7 @@ fn a_read_that_fails_after_the_file_was_opened_is_a_message_too() {
     assert_eq!(run.status.code(), Some(1));
 }
 
-/// Left out: a quote mark beside a control character, where GNU puts an empty `''` in front.
+/// Except a quote mark next to a control character, for which GNU adds an empty `''` in front.
 #[test]
 fn messages_quote_names_as_sha256sum_does() {
     let tree = Tree::new("quoting");
@@ -116,7 +116,7 @@ fn messages_quote_names_as_sha256sum_does() {
 }
 
 #[test]
-fn a_reader_that_has_gone_ends_it_by_sigpipe_without_a_word() {
+fn a_closed_reader_ends_the_process_by_sigpipe_without_a_message() {
     let tree = Tree::new("sigpipe");
     tree.file("a", "abc");
     let (reader, writer) = io::pipe().expect("a pipe can be made");

@@ -4,7 +4,7 @@ use crate::support::{ABC, EMPTY, Tree, assert_clean, assert_verifies, os, output
 use std::fs::{self, File};
 use std::process::Stdio;
 
-/// Names that a line could get wrong, in byte order, and how the line shows them.
+/// Names that need care in a line, in byte order, and their escaped forms.
 const NAMES: [(&[u8], &[u8]); 15] = [
     (b"\x01\x7f", b"\x01\x7f"),
     (b" ", b" "),
@@ -23,7 +23,7 @@ const NAMES: [(&[u8], &[u8]); 15] = [
     (b"\xc3\xa9\xe2\x80\xae", b"\xc3\xa9\xe2\x80\xae"),
 ];
 
-/// The line of a file `abc` whose name is shown as `shown`.
+/// The line of a file with content `abc` whose name is printed as `shown`.
 fn abc_line(name: &[u8], prefix: &str, shown: &[u8]) -> Vec<u8> {
     let escaped = if name == shown { "" } else { "\\" };
     [
@@ -38,7 +38,7 @@ fn abc_line(name: &[u8], prefix: &str, shown: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn an_odd_name_is_shown_raw_or_escaped_as_sha256sum_shows_it() {
+fn an_odd_name_is_printed_raw_or_escaped_as_by_sha256sum() {
     let tree = Tree::new("odd-names");
     for (name, _) in NAMES {
         tree.file(os(name), "abc");
@@ -68,10 +68,10 @@ fn an_odd_name_is_shown_raw_or_escaped_as_sha256sum_shows_it() {
     assert_verifies(&tree, &[walked.stdout, named.stdout].concat());
 }
 
-/// Some file systems refuse such a name, so it has a test of its own.
+/// Some file systems refuse such a name, so it has a separate test.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_name_that_is_not_utf8_goes_out_byte_for_byte() {
+fn a_name_that_is_not_utf8_is_printed_unchanged() {
     let tree = Tree::new("not-utf8");
     let name = b"\xff\xfe\\\xc3";
     tree.file(os(name), "abc");
@@ -83,7 +83,7 @@ fn a_name_that_is_not_utf8_goes_out_byte_for_byte() {
 }
 
 #[test]
-fn the_digest_is_right_at_every_edge_of_a_block_and_of_a_read() {
+fn the_digest_is_right_at_block_and_read_boundaries() {
     let tree = Tree::new("sizes");
     let reads = [1, 2, 8].map(|chunks| chunks * 128 * 1024);
     let edges = [1, 56, 64].into_iter().chain(reads);
@@ -104,7 +104,7 @@ fn the_digest_is_right_at_every_edge_of_a_block_and_of_a_read() {
 }
 
 #[test]
-fn published_digests_come_out() {
+fn digests_equal_published_ones() {
     let tree = Tree::new("published");
     tree.file("0", "");
     tree.file("3", "abc");
@@ -139,7 +139,7 @@ fn a_dash_is_standard_input_and_the_second_dash_finds_it_empty() {
 }
 
 #[test]
-fn the_total_is_the_digest_of_all_lines_whatever_the_number_of_threads() {
+fn the_total_is_the_digest_of_all_lines_with_any_number_of_threads() {
     let tree = Tree::new("total");
     for number in 0..40 {
         tree.file(number.to_string(), vec![b'a'; 3 * number]);
@@ -157,7 +157,7 @@ fn the_total_is_the_digest_of_all_lines_whatever_the_number_of_threads() {
 }
 
 #[test]
-fn the_total_comes_with_a_summary_that_names_the_bounds() {
+fn the_total_is_printed_with_a_summary_that_contains_the_bounds() {
     let tree = Tree::new("summary");
     tree.file("a", "abc");
     tree.file("b", "abcd");

@@ -1,8 +1,9 @@
-//! The example `checksum`, run as a process and compared with `sha256sum`, byte for byte.
+//! Tests of the example `checksum`, which run it as a process and compare it with `sha256sum` byte
+//! for byte.
 //!
-//! Nothing here waits for time to pass: a fifo holds a reader where a test wants it, a full
-//! socket holds a writer. Without GNU `sha256sum` the tests that compare with it say so; the
-//! lines are then checked against known digests alone.
+//! No test waits for a duration: a fifo holds a reader, and a full socket holds a writer. Without
+//! GNU `sha256sum`, the comparing tests report that, and check the lines only against known
+//! digests.
 
 #![cfg(unix)]
 

@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM, each at a moment that the test has arranged.
+//! SIGINT and SIGTERM at controlled moments.
 
 use crate::support::{ABC, Running, Tree};
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 
-/// A tree whose walk meets a file, then a fifo without an end, then another file.
+/// A tree in which the walk finds a file, then a fifo that never ends, then another file.
 fn blocking_tree(name: &str) -> Tree {
     let tree = Tree::new(name);
     tree.file("a", "abc");
@@ -18,7 +18,7 @@ fn blocking_tree(name: &str) -> Tree {
 }
 
 #[testkit::test]
-fn a_signal_ends_it_with_the_lines_that_were_complete_in_order() {
+fn a_signal_ends_the_process_after_the_complete_lines_in_order() {
     for (signal, code) in [("INT", 130), ("TERM", 143)] {
         let tree = blocking_tree(&format!("signal-{signal}"));
         let mut checksum = tree.checksum(["--jobs", "2", "a", "b", "fifo", "z"]);
@@ -32,14 +32,14 @@ fn a_signal_ends_it_with_the_lines_that_were_complete_in_order() {
         child.send(signal);
         stdout.read_to_string(&mut lines).expect("UTF-8");
         assert_eq!(child.end(), code);
-        // `z` may have been read, but its turn had not come.
+        // `z` may have been read, but it was not its turn.
         assert_eq!(lines, format!("{ABC}  a\n{ABC}  b\n"));
         assert_eq!(child.stderr(), "");
     }
 }
 
 #[testkit::test]
-fn a_line_held_up_by_a_slow_reader_is_still_written_after_the_signal() {
+fn a_line_delayed_by_a_slow_reader_is_written_after_the_signal() {
     let tree = blocking_tree("slow-reader");
     let mut run = HeldUp::start(&tree);
 
@@ -51,11 +51,11 @@ fn a_line_held_up_by_a_slow_reader_is_still_written_after_the_signal() {
 }
 
 #[testkit::test]
-fn the_second_signal_ends_it_at_once_though_a_line_is_held_up() {
+fn the_second_signal_ends_the_process_although_a_line_is_delayed() {
     let tree = blocking_tree("second-signal");
     let mut run = HeldUp::start(&tree);
 
-    // Two different ones: equal signals that are pending together arrive as one.
+    // Two different signals, because equal pending signals are merged into one.
     run.child.send("INT");
     run.child.send("TERM");
     assert_eq!(run.child.end(), 143, "130 would be the end by the first");
@@ -63,7 +63,7 @@ fn the_second_signal_ends_it_at_once_though_a_line_is_held_up() {
 
 const FILLER: char = '~';
 
-/// A process that has read `a`, reads a fifo without end, and whose stdout is full.
+/// A process that has read `a`, reads an endless fifo, and whose stdout is full.
 struct HeldUp {
     child: Running,
     reader: UnixStream,
@@ -76,9 +76,9 @@ impl HeldUp {
         fill(&full);
         let mut checksum = tree.checksum(["--jobs", "1", "a", "fifo"]);
         let child = Running::start(checksum.stdout(OwnedFd::from(full)));
-        // The command keeps a copy of stdout; the reader would wait for its end as well.
+        // The command has a copy of stdout, for whose end the reader would wait.
         drop(checksum);
-        // Opening waits for the reader. That is the only worker, so it is done with `a`.
+        // The open waits for a reader. The only worker opens it, so it has finished `a`.
         let fifo = File::options().write(true).open(tree.path("fifo"));
         Self {
             child,
@@ -88,7 +88,7 @@ impl HeldUp {
     }
 }
 
-/// Writes until there is no room for one byte more.
+/// Writes until the buffer is full.
 fn fill(mut socket: &UnixStream) {
     let mut filler = [0; 4];
     let filler = FILLER.encode_utf8(&mut filler).as_bytes();

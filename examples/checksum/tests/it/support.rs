@@ -1,4 +1,4 @@
-//! Running the example and `sha256sum`, and making the files they read.
+//! Runs the example and `sha256sum`, and creates their files.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -13,15 +13,15 @@ pub(crate) const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934c
 /// SHA-256 of `abc`.
 pub(crate) const ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
-/// A directory of one test's own, removed at its end.
+/// A directory for one test, removed at its end.
 pub(crate) struct Tree(PathBuf);
 
 impl Tree {
-    /// An empty one. Tests that run together need different names.
+    /// Creates an empty one. Tests that run concurrently need different names.
     pub(crate) fn new(name: &str) -> Self {
         let root = Path::new(env!("CARGO_TARGET_TMPDIR"))
             .join(format!("checksum-{name}-{}", std::process::id()));
-        // A run that was killed may have left one, and this process its number.
+        // A killed run may have left one under the same process id.
         fs::remove_dir_all(&root).ok();
         fs::create_dir(&root).expect("a directory can be made");
         Self(root)
@@ -48,7 +48,7 @@ impl Tree {
         assert!(made.expect("mkfifo runs").success());
     }
 
-    /// `checksum`, to be run in this directory.
+    /// A command that runs `checksum` in this directory.
     pub(crate) fn checksum<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
         self.command(Path::new(env!("CARGO_BIN_EXE_checksum")), args)
     }
@@ -58,8 +58,9 @@ impl Tree {
         output(&mut self.checksum(args))
     }
 
-    /// `sha256sum`, to be run in this directory; `None`, with a word about it, if the machine
-    /// has none whose output is specified: other tools and older ones escape names differently.
+    /// A command that runs `sha256sum` in this directory. `None`, with a message, if the machine
+    /// has no version with specified output: other tools and older versions escape names
+    /// differently.
     pub(crate) fn sha256sum<A: AsRef<OsStr>>(
         &self,
         args: impl IntoIterator<Item = A>,
@@ -91,17 +92,17 @@ impl Tree {
 
 impl Drop for Tree {
     fn drop(&mut self) {
-        // What is left behind does no harm, and a second panic would hide the first.
+        // A remaining directory is harmless, and a second panic would hide the first.
         fs::remove_dir_all(&self.0).ok();
     }
 }
 
-/// Runs `command` to its end, its output in pipes.
+/// Runs `command` to its end, and captures its output.
 pub(crate) fn output(command: &mut Command) -> Output {
     command.output().expect("the program runs")
 }
 
-/// The names, in order, that the lines of `stdout` bear.
+/// Returns the names in the lines of `stdout`, in order.
 pub(crate) fn names(stdout: &[u8]) -> Vec<String> {
     text(stdout)
         .lines()
@@ -117,14 +118,14 @@ pub(crate) fn os(bytes: &[u8]) -> OsString {
     OsString::from_vec(bytes.to_vec())
 }
 
-/// Asserts that a run read everything and had nothing to say about it.
+/// Asserts that a run has read everything without messages.
 #[track_caller]
 pub(crate) fn assert_clean(run: &Output) {
     assert_eq!(String::from_utf8_lossy(&run.stderr), "");
     assert_eq!(run.status.code(), Some(0));
 }
 
-/// Asserts that `sha256sum -c` finds every line of `stdout` well formed and true.
+/// Asserts that `sha256sum -c` accepts every line of `stdout`.
 #[track_caller]
 pub(crate) fn assert_verifies(tree: &Tree, stdout: &[u8]) {
     tree.file("SUMS", stdout);

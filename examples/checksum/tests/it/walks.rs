@@ -1,4 +1,4 @@
-//! What a walk finds, in which order, and what it leaves out.
+//! The order of a walk, and the files that it skips.
 
 use crate::support::{ABC, Running, Tree, assert_clean, assert_verifies, names, text};
 use std::fs;
@@ -6,10 +6,10 @@ use std::io;
 use std::process::Stdio;
 
 #[test]
-fn each_of_many_files_comes_once_and_in_order() {
+fn each_of_many_files_has_one_line_in_order() {
     const FILES: usize = 2_000;
     let tree = Tree::new("many");
-    // Spread over directories, and made in an order that is not the sorted one.
+    // Spread over directories, and created in another order than the sorted one.
     for n in (0..FILES).map(|n| n * 1_009 % FILES) {
         let dir = format!("{}", n / 1_000);
         fs::create_dir_all(tree.path(&dir)).expect("a directory can be made");
@@ -29,10 +29,10 @@ fn each_of_many_files_comes_once_and_in_order() {
 }
 
 #[test]
-fn one_job_and_sixteen_give_the_same_bytes() {
+fn one_job_and_sixteen_jobs_print_the_same_bytes() {
     let tree = Tree::new("jobs");
     for n in 0..300_usize {
-        // Large ones among small ones, so that many jobs do finish out of order.
+        // Large files among small ones, so that several jobs finish out of order.
         let size = if n % 10 == 0 { 300_000 } else { n };
         tree.file(format!("{n}"), vec![b'x'; size]);
     }
@@ -46,7 +46,7 @@ fn one_job_and_sixteen_give_the_same_bytes() {
 }
 
 #[test]
-fn entries_come_in_byte_order_depth_first_and_arguments_as_given() {
+fn entries_are_in_byte_order_depth_first_and_arguments_as_given() {
     let tree = Tree::new("order");
     for dir in ["b", "b/sub", "empty", "z"] {
         tree.dir(dir);
@@ -74,7 +74,7 @@ fn a_walk_reads_links_to_files_follows_none_to_directories_and_skips_special_fil
     tree.link("d/to-file", "file");
     tree.link("d/to-fifo", "fifo");
     tree.link("to-d", "d");
-    // Read by mistake, it would never end: it has no writer.
+    // Reading it by mistake would hang, because it has no writer.
     tree.fifo("d/fifo");
 
     let run = tree.run::<&str>([]);

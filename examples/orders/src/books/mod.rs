@@ -1,7 +1,8 @@
-//! Where the orders are: with their jobs, on any store.
+//! The orders and their jobs, on any store.
 //!
-//! In a database with transactions an order changes in the commit that enters the job: `transactional.rs`.
-//! A server without any gets the same promise from the order of two steps: `redis.rs`.
+//! In a database with transactions, one commit changes the order and enters the job:
+//! `transactional.rs`. On a server without transactions, the order of two steps gives the same
+//! guarantee: `redis.rs`.
 
 mod postgres;
 mod redis;
@@ -19,16 +20,16 @@ pub(crate) use transactional::Database;
 
 use crate::shop::Failure;
 
-/// What is to be done about orders. The key of each job is the order's number.
+/// The queues of the shop. The key of each job is the order's number.
 pub(crate) struct Queues<S: Store> {
-    pub(crate) time_outs: DurableQueue<String, S>,
+    pub(crate) timeouts: DurableQueue<String, S>,
     pub(crate) mails: DurableQueue<String, S>,
 }
 
 impl<S: Store + Clone> Queues<S> {
     pub(crate) fn new(store: S) -> Self {
         Self {
-            time_outs: DurableQueue::new("time-outs", store.clone()),
+            timeouts: DurableQueue::new("timeouts", store.clone()),
             mails: DurableQueue::new("e-mails", store),
         }
     }
@@ -39,11 +40,11 @@ pub(crate) trait Books: Send + Sync + 'static {
 
     fn queues(&self) -> &Queues<Self::Store>;
 
-    /// An order and its time-out: both, or none.
+    /// Creates an order and its timeout atomically.
     fn order(&self, time_to_pay: Duration) -> Result<i64, Failure>;
 
-    /// An open order changes its state, and the e-mail about it is on its way: both, or none. False if it
-    /// was not open.
+    /// Changes the state of an open order and enqueues the e-mail about it, atomically. Returns
+    /// false if the order was not open.
     fn settle(&self, order: i64, change: &Change) -> Result<bool, Failure>;
 
     fn state(&self, order: i64) -> Result<Option<String>, Failure>;
@@ -51,9 +52,9 @@ pub(crate) trait Books: Send + Sync + 'static {
 
 pub(crate) enum Change {
     Paid,
-    /// The handler of a time-out found it so late.
+    /// The handler of a timeout ran this late.
     Expired(Duration),
-    /// Which never happens; the test of this example looks for it.
+    /// Never happens. The test of this example checks that.
     ExpiredEarly,
 }
 
@@ -66,7 +67,7 @@ impl Change {
         }
     }
 
-    /// What the e-mail says after the number of the order.
+    /// The text of the e-mail after the number of the order.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Expired(late) => format!("{} {}", self.state(), late.as_micros()),

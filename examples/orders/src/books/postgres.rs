@@ -1,4 +1,4 @@
-//! A database of `PostgreSQL`, in which the jobs are too.
+//! A `PostgreSQL` database with the orders and the jobs.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -33,7 +33,7 @@ impl Postgres {
         })
     }
 
-    /// On a session that is there: a server may have been started anew.
+    /// Reconnects first if the session was lost, for example by a restart of the server.
     fn with<R>(&self, work: impl FnOnce(&mut Client) -> Result<R, Failure>) -> Result<R, Failure> {
         let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         if orders.is_closed() {

@@ -1,14 +1,12 @@
-//! A server of Redis, in which the jobs are too: one hash of orders and what their e-mails say.
+//! A Redis server with the jobs and a hash of the orders and the texts of their e-mails.
 //!
-//! It has no transaction that enters a job and changes an order. So each promise of two things is kept
-//! by the order in which they are done, and by a job that makes up for the second if the process is
-//! killed after the first:
+//! No transaction enters a job and changes an order. Instead, two steps are made in a fixed order, and
+//! a job completes the second if the process is killed after the first:
 //!
-//! 1. A time-out is entered before its order. One that finds no order makes it void, and an order that
-//!    comes after that is refused: none is there without a time-out.
-//! 2. An order changes before its e-mail is entered, and its time-out is cancelled after that. A
-//!    time-out that finds the order changed enters the e-mail once more, which is written once more with
-//!    the same text.
+//! 1. A timeout is entered before its order. A timeout without an order makes it void, and the order is
+//!    refused if it is created later: no order exists without a timeout.
+//! 2. An order changes before its e-mail is entered, and its timeout is cancelled after that. A timeout
+//!    that finds the order changed enters the e-mail again, which is written again with the same text.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -25,8 +23,8 @@ const NUMBERS: &str = "orders:numbers";
 const OPEN: &str = "open";
 const VOID: &str = "void";
 
-/// What the order's state is after it, or nothing if there is no such order, and whether this has changed
-/// it: from open, or, for a time-out, from nothing.
+/// Returns the order's new state, or nothing if there is no such order, and whether this call has
+/// changed it. A timeout also changes a missing order.
 const CHANGE: &str = "
     local state = redis.call('HGET', KEYS[1], ARGV[1])
     if state == 'open' then
@@ -57,7 +55,7 @@ impl Redis {
         })
     }
 
-    /// On a session that is there: a server may have been started anew.
+    /// Reconnects first if the session was lost, for example by a restart of the server.
     fn with<R: FromRedisValue>(
         &self,
         call: impl FnOnce(&mut Connection) -> durable_queue_redis::redis::RedisResult<R>,
@@ -81,8 +79,8 @@ impl Books for Redis {
     fn order(&self, time_to_pay: Duration) -> Result<i64, Failure> {
         let order: i64 = self.with(|orders| cmd("INCR").arg(NUMBERS).query(orders))?;
         let text = order.to_string();
-        let time_outs = &self.queues.time_outs;
-        time_outs.push_keyed(&text, text.clone(), time_to_pay, Merge::Keep)?;
+        let timeouts = &self.queues.timeouts;
+        timeouts.push_keyed(&text, text.clone(), time_to_pay, Merge::Keep)?;
         let mut create = cmd("HSETNX");
         create.arg(ORDERS).arg(order).arg(OPEN);
         if self.with(|orders| create.query(orders))? {
@@ -93,15 +91,15 @@ impl Books for Redis {
     }
 
     fn settle(&self, order: i64, change: &Change) -> Result<bool, Failure> {
-        let is_time_out = !matches!(change, Change::Paid);
+        let is_timeout = !matches!(change, Change::Paid);
         let mut script = self.change.key(ORDERS);
         script
             .arg(order)
             .arg(change.text())
-            .arg(u8::from(is_time_out));
+            .arg(u8::from(is_timeout));
         let (state, was_open): (Option<String>, bool) = self.with(|it| script.invoke(it))?;
         if let Some(state) = state.filter(|state| state != VOID)
-            && (was_open || is_time_out)
+            && (was_open || is_timeout)
         {
             let mail = format!("{order} {state}");
             let mails = &self.queues.mails;

@@ -1,4 +1,4 @@
-//! A file of `SQLite`, in which the jobs are too.
+//! A `SQLite` file with the orders and the jobs.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};

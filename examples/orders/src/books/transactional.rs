@@ -1,4 +1,4 @@
-//! A database with transactions: an order changes in the commit that enters the job.
+//! A database with transactions: one commit changes an order and enters its job.
 
 use std::time::Duration;
 
@@ -7,25 +7,25 @@ use durable_queue::{EnqueueIn, Merge};
 use super::{Books, Change, Queues};
 use crate::shop::Failure;
 
-/// A transaction in which jobs are entered.
+/// A transaction in which jobs can be entered.
 pub(crate) type Transaction<'t, D> = <<D as Database>::Store as EnqueueIn>::Transaction<'t>;
 
-/// Orders in a database, in which the jobs are too.
+/// A database with the orders and the jobs.
 pub(crate) trait Database: Send + Sync + 'static {
     type Store: EnqueueIn + Clone;
 
     fn queues(&self) -> &Queues<Self::Store>;
 
-    /// Commits what `work` does, unless it fails.
+    /// Runs `work` in a transaction, and commits unless it fails.
     fn transaction<R>(
         &self,
         work: impl FnOnce(&mut Transaction<'_, Self>) -> Result<R, Failure>,
     ) -> Result<R, Failure>;
 
-    /// A new order, which is open.
+    /// Inserts an open order.
     fn insert(transaction: &mut Transaction<'_, Self>) -> Result<i64, Failure>;
 
-    /// Gives an open order another state. False if it is not open.
+    /// Changes the state of an open order. Returns false if it is not open.
     fn change(
         transaction: &mut Transaction<'_, Self>,
         order: i64,
@@ -43,11 +43,11 @@ impl<D: Database> Books for D {
     }
 
     fn order(&self, time_to_pay: Duration) -> Result<i64, Failure> {
-        let time_outs = &Database::queues(self).time_outs;
+        let timeouts = &Database::queues(self).timeouts;
         let order = self.transaction(|transaction| {
             let order = D::insert(transaction)?;
             let text = order.to_string();
-            time_outs.push_keyed_in_transaction(
+            timeouts.push_keyed_in_transaction(
                 transaction,
                 text.clone(),
                 text,
@@ -56,7 +56,7 @@ impl<D: Database> Books for D {
             )?;
             Ok(order)
         })?;
-        time_outs.announce();
+        timeouts.announce();
         Ok(order)
     }
 

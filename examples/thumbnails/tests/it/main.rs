@@ -1,7 +1,7 @@
-//! The example `thumbnails`, run as a process and compared with a plain loop over the same pictures.
+//! Tests of the example `thumbnails`, which run it as a process and compare it with a plain loop
+//! over the same pictures.
 //!
-//! Nothing here waits for time to pass: a fifo holds a worker within a picture for as long as a test
-//! wants it there.
+//! No test waits for a duration: a fifo holds a worker in a picture for as long as the test needs.
 
 #![cfg(unix)]
 

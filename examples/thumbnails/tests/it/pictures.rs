@@ -1,4 +1,4 @@
-//! What is made of what, and what is said about it.
+//! The thumbnails, and the messages about them.
 
 use crate::support::{Album, encoded, picture, text};
 use image::{ImageFormat, ImageFormat::Jpeg, ImageFormat::Png, ImageReader};
@@ -9,8 +9,8 @@ use std::io::Cursor;
 
 const SIZE: u32 = 24;
 
-/// Pictures of several sizes, in the order of their names; the fourth is no picture, and the last is cut
-/// off.
+/// Pictures of several sizes, in the order of their names. The fourth is no picture, and the last
+/// is truncated.
 fn album(name: &str) -> (Album, Vec<(&'static str, Vec<u8>)>) {
     let mut cut = picture(90, 60, 9, Png);
     cut.truncate(cut.len() / 2);
@@ -56,7 +56,7 @@ fn expected(files: &[(&'static str, Vec<u8>)]) -> (BTreeMap<String, Vec<u8>>, St
 }
 
 #[test]
-fn the_thumbnails_are_those_of_a_plain_loop_in_its_order_whatever_the_number_of_workers() {
+fn thumbnails_equal_those_of_a_plain_loop_with_any_number_of_workers() {
     let (album, files) = album("loop");
     let (made, lines) = expected(&files);
     assert_eq!(made.len(), 5, "two are broken");
@@ -69,7 +69,7 @@ fn the_thumbnails_are_those_of_a_plain_loop_in_its_order_whatever_the_number_of_
 }
 
 #[test]
-fn a_broken_file_is_reported_and_counted_and_the_others_are_made() {
+fn a_broken_file_is_reported_and_the_other_thumbnails_are_made() {
     let (album, _) = album("broken");
     let run = album.run(&[]);
     let messages: Vec<&str> = text(&run.stderr).lines().collect();
@@ -81,7 +81,7 @@ fn a_broken_file_is_reported_and_counted_and_the_others_are_made() {
 }
 
 #[test]
-fn no_thumbnail_is_larger_than_asked_for_and_none_is_enlarged() {
+fn no_thumbnail_exceeds_the_requested_size_and_none_is_enlarged() {
     let (album, _) = album("sizes");
     album.run(&["-s", "7"]);
     let sizes: BTreeMap<String, (u32, u32)> = album
@@ -101,7 +101,6 @@ fn no_thumbnail_is_larger_than_asked_for_and_none_is_enlarged() {
     assert_eq!((small.width(), small.height()), (10, 5));
 }
 
-/// A file that cannot be put in its place leaves nothing behind.
 #[test]
 fn a_thumbnail_that_cannot_be_stored_leaves_no_file() {
     let album = Album::new("unstored");
@@ -116,7 +115,7 @@ fn a_thumbnail_that_cannot_be_stored_leaves_no_file() {
 }
 
 #[test]
-fn the_folder_of_the_pictures_is_not_overwritten_and_thumbnails_are_not_made_of_thumbnails() {
+fn pictures_are_not_overwritten_and_no_thumbnails_are_made_of_thumbnails() {
     let album = Album::new("same");
     let original = picture(200, 200, 1, Png);
     album.file("in/a.png", &original);
@@ -137,7 +136,7 @@ fn the_folder_of_the_pictures_is_not_overwritten_and_thumbnails_are_not_made_of_
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_an_error_and_so_are_wrong_arguments() {
+fn a_missing_folder_and_wrong_arguments_are_errors() {
     let album = Album::new("wrong");
     fs::remove_dir(album.path("in")).expect("it is empty");
     let run = album.run(&[]);

@@ -1,4 +1,4 @@
-//! Ctrl-C, with one picture made, one begun, and one not.
+//! Ctrl-C with one picture done, one started, and one not started.
 
 use crate::support::{Album, picture};
 use image::ImageFormat::Png;
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use testkit::Running;
 
 #[testkit::test]
-fn what_was_begun_is_finished_after_a_signal_and_nothing_else_is_begun() {
+fn a_signal_finishes_started_pictures_and_starts_no_other() {
     for (signal, code) in [("INT", 130), ("TERM", 143)] {
         let album = Album::new(&format!("signal-{signal}"));
         let begun = picture(64, 32, 2, Png);
@@ -21,7 +21,8 @@ fn what_was_begun_is_finished_after_a_signal_and_nothing_else_is_begun() {
         {
             let mut command = album.thumbnails(&["--jobs", "1", "--size", "16"]);
             let mut child = Running::start(command.stdout(Stdio::piped()));
-            // Opening waits for the reader: one job is the main thread, which is done with `a` and has begun `b`.
+            // The open waits for a reader. The only job is the main thread, which has finished `a`
+            // and started `b`.
             let mut fifo = File::options()
                 .write(true)
                 .open(&fifo)
@@ -31,9 +32,9 @@ fn what_was_begun_is_finished_after_a_signal_and_nothing_else_is_begun() {
             let mut stderr = BufReader::new(child.0.stderr.take().expect("it is a pipe"));
             let mut line = String::new();
             stderr.read_line(&mut line).expect("UTF-8");
-            assert_eq!(line, "thumbnails: stopping; what was begun is finished\n");
+            assert_eq!(line, "thumbnails: stopping after the started pictures\n");
 
-            // It has stopped, and `b` can be read.
+            // The process knows of the signal, and `b` can be read.
             fifo.write_all(&begun).expect("it is read");
             drop(fifo);
             line.clear();
@@ -52,7 +53,7 @@ fn what_was_begun_is_finished_after_a_signal_and_nothing_else_is_begun() {
 }
 
 #[testkit::test]
-fn a_second_signal_ends_it_at_once() {
+fn a_second_signal_ends_the_process_at_once() {
     let album = Album::new("second-signal");
     let fifo = album.path("in/a.png");
     let made = Command::new("mkfifo").arg(&fifo).status();
@@ -63,7 +64,7 @@ fn a_second_signal_ends_it_at_once() {
             .write(true)
             .open(&fifo)
             .expect("it can be written");
-        // Two different ones: equal signals that are pending together arrive as one.
+        // Two different signals, because equal pending signals are merged into one.
         child.send("INT");
         child.send("TERM");
         assert_eq!(child.end(), 143, "130 would be the end by the first");

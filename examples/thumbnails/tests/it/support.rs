@@ -7,15 +7,15 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// A directory of one test's own, removed at its end: pictures in `in`, thumbnails in `out`.
+/// A directory for one test, removed at its end: pictures in `in`, thumbnails in `out`.
 pub(crate) struct Album(PathBuf);
 
 impl Album {
-    /// An empty one. Tests that run together need different names.
+    /// Creates an empty one. Tests that run concurrently need different names.
     pub(crate) fn new(name: &str) -> Self {
         let root = Path::new(env!("CARGO_TARGET_TMPDIR"))
             .join(format!("thumbnails-{name}-{}", std::process::id()));
-        fs::remove_dir_all(&root).ok(); // Of a run that was killed.
+        fs::remove_dir_all(&root).ok(); // Left by a killed run.
         fs::create_dir_all(root.join("in")).expect("a directory can be made");
         Self(root)
     }
@@ -30,7 +30,7 @@ impl Album {
         fs::write(path, content).expect("a file can be written");
     }
 
-    /// `thumbnails`, to be run here, from `in` to `out`.
+    /// A command that runs `thumbnails` here, from `in` to `out`.
     pub(crate) fn thumbnails(&self, options: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_thumbnails"));
         command.args(options).args(["in", "out"]);
@@ -42,7 +42,7 @@ impl Album {
         self.thumbnails(options).output().expect("the program runs")
     }
 
-    /// Everything in `out`, hidden files included.
+    /// All files in `out`, including hidden ones.
     pub(crate) fn made(&self) -> BTreeMap<String, Vec<u8>> {
         let mut files = BTreeMap::new();
         for entry in walkdir::WalkDir::new(self.path("out")) {
@@ -62,11 +62,11 @@ impl Album {
 
 impl Drop for Album {
     fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).ok(); // What is left behind does no harm.
+        fs::remove_dir_all(&self.0).ok(); // A remaining directory is harmless.
     }
 }
 
-/// A picture of this size, which no other number gives.
+/// A picture of this size. Its content depends on the number.
 pub(crate) fn picture(width: u32, height: u32, number: u32, format: ImageFormat) -> Vec<u8> {
     let shade = |n: u32| u8::try_from(n % 256).unwrap_or(0);
     let drawn = RgbImage::from_fn(width, height, |x, y| {

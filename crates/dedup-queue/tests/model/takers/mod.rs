@@ -1,12 +1,12 @@
 //! Getters and drains as futures, with wakers that call the queue, panic, or drop other futures.
 //!
-//! The model is not of the queue but of an executor, which polls the woken futures. Whatever the program does,
-//! after each step:
+//! The model is an executor, which polls the woken futures, and not the queue. It checks after
+//! each step:
 //!
-//! 1. As many futures wait as the queue counts, and none of them while a key is ready for it, while the queue
-//!    has ended, or while a time approaches without an alarm.
-//! 2. A key has one worker at a time, and no key is delivered that was not owed.
-//! 3. In the end every key that was owed has been delivered, cancelled or left over.
+//! 1. As many futures wait as the queue counts. None of them waits while a key is ready for it,
+//!    while the queue has ended, or while a due time approaches without an alarm.
+//! 2. A key has one worker at a time, and only owed keys are delivered.
+//! 3. In the end, every owed key was delivered, cancelled or left over.
 //!
 //! Shared with the fuzz target `dedup_queue_takers`.
 

@@ -379,7 +379,8 @@ impl Model {
         }
         self.yield_to_backoff(key);
         if again.is_some() && !is_retry {
-            self.retries.remove(&key); // The worker requests it, in addition to deliveries that are already owed.
+            // The worker requests it, in addition to deliveries that are already owed.
+            self.retries.remove(&key);
         }
         if self.dirty.remove(&key) {
             self.ready.push(key);

@@ -1,4 +1,4 @@
-//! A manual clock whose alarms fail, or fire early, when a program says so.
+//! A manual clock whose alarms fail or ring early on demand.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
@@ -44,7 +44,7 @@ impl TestClock {
         self.0.clock.advance(by);
     }
 
-    /// The time of the next alarm, since the start.
+    /// Returns the time of the next alarm, since the start.
     pub(crate) fn next_alarm(&self) -> Option<Duration> {
         Some(self.0.clock.next_due()? - self.0.start)
     }

@@ -1,15 +1,19 @@
 //! A queue, its waiters, and a plain model of its contents.
 //!
-//! All run on one thread, so each step includes all of its consequences: wakers that poll in place, panic, drop
-//! futures or push have done so within it. Then the following must hold:
+//! All run on one thread, so each step includes all of its consequences: wakers poll in place,
+//! panic, drop futures or push within the step. After it, these invariants hold:
 //!
-//! 1. A taken entry was due and in the queue, and no entry that was there all along should have come first.
-//! 2. No more entries are ready than notifications are pending, if a waiter is not notified. A notification is
-//!    pending until the future looks, and no longer than an entry is ready for it: of the surplus futures, the
-//!    first to look counts.
-//! 3. If a waiter is not notified and an entry will fall due, an alarm is set for that time or earlier.
-//! 4. The queue's own figures are correct, and there is no room while a pusher waits.
-//! 5. There are no more notifications than entries that were given a time, plus notifications without use.
+//! 1. A taken entry was due and in the queue, and no entry present during the whole step precedes
+//!    it.
+//! 2. If a waiter is not notified, at most as many entries are ready as notifications are
+//!    pending. A notification is pending until its future is polled, or until no entry is ready
+//!    for it: if there are more futures than entries, the notifications of those polled first are
+//!    pending.
+//! 3. If a waiter is not notified and an entry will fall due, an alarm is set for that time or
+//!    earlier.
+//! 4. The queue's statistics are correct, and there is no room while a pusher waits.
+//! 5. There are at most as many notifications as entries that were given a time, plus
+//!    notifications without effect.
 
 pub(crate) mod clock;
 pub(crate) mod program;
@@ -30,7 +34,7 @@ use takers::{Call, Event, Log, Pusher, Queue, Taker};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// From a hundred seconds before the clock's start, in the order of the pushes.
+/// The time since a hundred seconds before the clock's start, and the number of the push.
 type Key = (Duration, u64);
 const BEFORE: Duration = Duration::from_secs(100);
 const NEVER: Duration = Duration::MAX;
@@ -50,7 +54,7 @@ struct World {
     order: u64,
     next_value: u32,
     is_closed: bool,
-    /// Entries that were given a time, and notifications without use.
+    /// Entries that were given a time, and notifications that found no entry.
     calls_allowed: u64,
     /// All futures that were notified and have not looked, after the last step.
     called: Vec<Call>,
@@ -98,7 +102,7 @@ impl World {
     }
 
     fn step(&mut self, op: Op) {
-        // The futures that waited before the step: none of them may be overtaken in it.
+        // The futures that waited before the step. The step may notify no later one before them.
         let before: Vec<Key> = self.twin.keys().copied().collect();
         let mut found = Vec::new();
         match op {
@@ -147,7 +151,7 @@ impl World {
             },
             Op::TryTakeMany(most) => {
                 let most = nonzero(most);
-                // Entries pushed while it runs are not taken: it is one critical section.
+                // Entries pushed during the call are not taken, because it is one critical section.
                 let expected = self.ready().min(most.get());
                 match self.queue.try_take_many(&mut found, most) {
                     Ok(count) => assert!(count == found.len() && count == expected),
@@ -191,7 +195,7 @@ impl World {
         taker.poll();
     }
 
-    /// There was nothing to take at once, for this reason.
+    /// Checks the reason why no entry could be taken at once.
     fn check_nothing(&self, nothing: &TakeError) {
         match nothing {
             TakeError::Empty => assert!(self.twin.is_empty() && !self.is_closed),
@@ -271,7 +275,7 @@ impl World {
         let Some(&id) = self.ids.get(usize::from(pick) % self.ids.len().max(1)) else {
             return;
         };
-        // Removed before the call: wakers may take other entries.
+        // Removed before the call, because wakers may take other entries.
         let found = self.find(id);
         let value = found.and_then(|key| self.twin.remove(&key));
         assert_eq!(self.queue.cancel(id), value.map(|(value, _)| value));
@@ -333,8 +337,8 @@ impl World {
                 entry.0 == expired.value && entry.1.is_none_or(|id| id == expired.id)
             });
             let Some((&key, _)) = found else {
-                // It entered the place of an entry that was taken in the same step; and in its own place,
-                // perhaps, an entry that a waker pushed.
+                // It was admitted in the place of an entry that was taken in the same step. Another
+                // entry, pushed by a waker, may have taken its own place.
                 out.push_back(expired);
                 let front = self.line.front().map(|front| front.0);
                 if out.iter().any(|out| Some(out.value) == front) {
@@ -361,7 +365,7 @@ impl World {
         assert!(overtaken.is_none(), "{overtaken:?} was overtaken");
     }
 
-    /// Waiting pushers enter while there is room.
+    /// Admits waiting pushers while there is room.
     fn admit(&mut self) {
         while !self.is_closed && self.twin.len() < self.bound {
             if !self.admit_first() {
@@ -397,7 +401,7 @@ impl World {
         Due::At(self.clock.start() - BEFORE + key.0)
     }
 
-    /// Closed, and no entry in it can fall due.
+    /// Closed, and no entry can fall due.
     fn is_at_its_end(&self) -> bool {
         self.is_closed && self.twin.keys().all(|key| key.0 == NEVER)
     }
@@ -414,7 +418,7 @@ impl World {
             next.map(|next| next.due),
             first.map(|(key, _)| self.due(*key))
         );
-        // The ids of pushers that have not looked are not known.
+        // The ids of pushers that have not been polled since are unknown.
         if let Some(id) = first.and_then(|(_, entry)| entry.1) {
             assert_eq!(next.map(|next| next.id), Some(id));
         }
@@ -467,7 +471,7 @@ impl World {
         self.takers.retain(|taker| !taker.is_over());
     }
 
-    /// No entry is lost, and nothing is left behind.
+    /// Checks that no entry is lost and nothing is left.
     fn end(mut self) {
         self.close_now();
         self.settle(&[], Vec::new());

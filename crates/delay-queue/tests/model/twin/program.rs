@@ -32,7 +32,7 @@ pub(crate) enum Conduct {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
     Push(u8),
-    /// At a point before now.
+    /// At a time before now.
     PushPast(u8),
     PushNever,
     /// By a future, which waits if the queue is full.
@@ -114,7 +114,7 @@ impl Op {
             60 => Self::Fail(arg < 64),
             61 => Self::RingAtOnce(arg % 4),
             62 => Self::RingAll,
-            // Rarer than one in sixty-four, or no program would be long.
+            // Rarer than one in sixty-four, because programs would end early otherwise.
             _ if arg < 24 => Self::Close,
             _ if arg < 32 => Self::CloseNow,
             _ => Self::Advance(1),

@@ -1,4 +1,4 @@
-//! Waiting futures, each with a waker that behaves as the program says.
+//! Waiting futures, each with a waker that behaves as the program decides.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -16,14 +16,14 @@ use super::program::Conduct;
 
 pub(crate) type Queue = DelayQueue<u32, TestClock>;
 
-/// The entries that were taken or pushed, in the order of the answers.
+/// The entries that were taken or pushed, in the order of the results.
 #[derive(Debug)]
 pub(crate) enum Event {
     Took(Expired<u32>),
     Pushed(u32, EntryId, Duration),
     Closed,
     NoAlarm,
-    /// A notification without use: the future found no entry, or was dropped.
+    /// A notification without effect: the future found no entry, or was dropped.
     Returned,
 }
 
@@ -55,17 +55,17 @@ fn taking(queue: Queue, batch: Option<NonZeroUsize>) -> Taking {
 pub(crate) struct Taker {
     me: Weak<Self>,
     future: Mutex<Option<Taking>>,
-    /// Enrolled, as far as it knows.
+    /// Enrolled, as far as the future knows.
     waits: AtomicBool,
     woken: AtomicBool,
     wakes: AtomicU32,
-    /// Its own value, never 0.
+    /// The number of the taker, never 0.
     number: u32,
     conduct: Conduct,
     other: Option<Arc<Self>>,
     queue: Queue,
     log: Arc<Log>,
-    /// One push per taker: otherwise a waker could push forever.
+    /// One push per taker, because a waker could push forever otherwise.
     pushed: AtomicBool,
 }
 
@@ -93,17 +93,17 @@ impl Taker {
         })
     }
 
-    /// It waits and has not been notified.
+    /// Whether it waits and has not been notified.
     pub(crate) fn is_waiting(&self) -> bool {
         self.waits.load(SeqCst) && !self.woken.load(SeqCst)
     }
 
-    /// It has been notified and has not looked.
+    /// Whether it has been notified and not polled since.
     pub(crate) fn is_called(&self) -> bool {
         self.waits.load(SeqCst) && self.woken.load(SeqCst)
     }
 
-    /// It has been notified, or its notification follows that of the waker which runs right now.
+    /// Whether it has been notified, or will be after the waker that runs now.
     fn may_be_called(&self) -> bool {
         self.waits.load(SeqCst) && (self.woken.load(SeqCst) || NESTED.get() > 0)
     }
@@ -131,7 +131,7 @@ impl Taker {
         };
         let was_called = self.may_be_called();
         self.woken.store(false, SeqCst);
-        // It counts as waiting: it may be notified before the call returns.
+        // It counts as waiting, because it may be notified before the call returns.
         let waker = Waker::from(me);
         self.waits.store(true, SeqCst);
         let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
@@ -178,7 +178,7 @@ impl Taker {
 }
 
 thread_local! {
-    /// Limits nested wakers, or a program of in-place wakers would overflow the stack.
+    /// Limits nested wakers, because a program of in-place wakers would overflow the stack.
     static NESTED: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -209,7 +209,7 @@ impl Wake for Taker {
         }
         NESTED.set(NESTED.get() - 1);
         if self.conduct == Conduct::Panics {
-            std::panic::resume_unwind(Box::new("a waker")); // Without a message on the screen.
+            std::panic::resume_unwind(Box::new("a waker")); // Without a message on stderr.
         }
     }
 }
@@ -220,7 +220,7 @@ pub(crate) struct Pusher {
     pub(crate) due: Duration,
     future: PushFuture<u32, TestClock>,
     woken: Arc<Flag>,
-    /// In the wait queue, as far as it knows.
+    /// In the wait queue, as far as the future knows.
     pub(crate) waits: bool,
 }
 

@@ -1,17 +1,17 @@
-//! The version that a store has written down, read without the crate: opening the store would upgrade it.
+//! Reads a store's version without the crate, because opening the store would upgrade it.
 
 use std::path::Path;
 
 use crate::version::{postgres, redis, rusqlite};
 
-/// The version of the tables or keys, and the oldest version whose processes may work on them.
+/// The version of the tables or keys, and the oldest version that may use them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Format {
     pub(super) version: i64,
     pub(super) oldest: i64,
 }
 
-/// Of the server at this address, or else of the file in this folder.
+/// Reads from the server at this address, or else from the file in this folder.
 pub(super) fn read(server: Option<&str>, folder: &Path) -> Format {
     let (version, oldest) = match server {
         None => {
@@ -31,7 +31,7 @@ pub(super) fn read(server: Option<&str>, folder: &Path) -> Format {
             let mut session = client.get_connection().unwrap();
             let mut get = redis::cmd("GET");
             let text: String = get.arg("durable:version").query(&mut session).unwrap();
-            // A version that the oldest one may work on has both, with a colon between them.
+            // A record with an older compatible version has both, separated by a colon.
             let (version, oldest) = text.split_once(':').unwrap_or((&text, &text));
             (version.parse().unwrap(), oldest.parse().unwrap())
         }

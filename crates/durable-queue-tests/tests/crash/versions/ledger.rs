@@ -1,4 +1,4 @@
-//! What all processes have written down, and what it must say.
+//! The diaries of all processes, and their checks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,26 +8,26 @@ use super::party::{TICK, kind};
 
 const SECOND: i64 = 1_000_000;
 
-/// What the driver expects of a job.
+/// The expected course of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// One attempt, which ends well.
+    /// One successful attempt.
     Once,
-    /// A first attempt that fails, and a second one that ends well.
+    /// A failed attempt, then a successful one.
     Again,
-    /// Attempts that fail because the payload cannot be decoded, then one that ends well.
+    /// Attempts that fail because the payload cannot be decoded, then a successful one.
     AfterRefusals,
-    /// One attempt that ends well, after any number of failed ones: a push of a key may be merged into a job that failed.
+    /// A successful attempt after any number of failed ones: a push may be merged into a job that has failed.
     Serial,
-    /// A first attempt that buries it; after the redrive, again a first attempt, which ends well.
+    /// A first attempt that buries the job; after the redrive another first attempt, which succeeds.
     Redriven,
-    /// It is cancelled, or merged into another job, before it can be due.
+    /// No attempt: the job is cancelled, or merged into another one, before it can be due.
     Never,
-    /// As [`Once`](Self::Once), but not due until a later phase changes this.
+    /// Like [`Once`](Self::Once), but the job is not due until a later phase changes its time.
     Parked,
 }
 
-/// What a handler has written down.
+/// A diary entry of a handler.
 #[derive(Clone, Debug)]
 struct Entry {
     event: String,
@@ -36,11 +36,11 @@ struct Entry {
     time: i64,
 }
 
-/// What was written down until now, by label, in the order of time.
+/// All entries so far, by label, in order of time.
 #[derive(Debug)]
 pub(super) struct Ledger {
     entries: BTreeMap<String, Vec<Entry>>,
-    /// Errors of the store, by process, each once.
+    /// Distinct errors of the store, by process.
     pub(super) errors: BTreeSet<String>,
 }
 
@@ -54,7 +54,7 @@ impl Ledger {
                 continue;
             }
             let text = fs::read_to_string(&path).unwrap();
-            // A line that is being written has no end yet.
+            // A line in progress has no end yet.
             let whole = text.rfind('\n').map_or("", |end| &text[..end]);
             for line in whole.lines() {
                 let words: Vec<&str> = line.split(' ').collect();
@@ -84,7 +84,7 @@ impl Ledger {
         self.of(label).iter().any(|entry| entry.event == event)
     }
 
-    /// Whether a tick that was due after `time` has run.
+    /// Returns whether a tick due after `time` has run.
     pub(super) fn has_tick_after(&self, time: i64) -> bool {
         let mut ticks = self.of(TICK).iter();
         ticks.any(|entry| entry.event == "ended" && entry.due > time)
@@ -95,7 +95,7 @@ impl Ledger {
         entries.filter(|entry| entry.event == event).count()
     }
 
-    /// Names each job that is not as expected, in a line each.
+    /// Returns a line for each job that differs from its expected course.
     pub(super) fn faults(&self, expected: &BTreeMap<String, Fate>) -> Vec<String> {
         let mut faults: Vec<String> = expected
             .iter()
@@ -130,7 +130,7 @@ impl Ledger {
             Fate::AfterRefusals => counts == [1, 0, 1] && attempts.iter().all(|it| *it > 1),
             Fate::Serial => counts[2] == 1 && counts[0] == 1 + counts[1],
             Fate::Redriven => counts == [2, 1, 1] && attempts == [1, 1],
-            // It may have failed before a push was merged into it.
+            // It may have failed before it was merged.
             Fate::Never => counts[2] == 0,
             Fate::Parked => counts == [0; 3],
         };
@@ -142,10 +142,10 @@ impl Ledger {
         })
     }
 
-    /// Each tick runs once, and none is left out if the one before has ended in time.
+    /// Each tick runs once, and none is skipped if the previous one has ended in time.
     ///
-    /// Except that the older version's `push_repeating` enters a tick again that has come, and has run, between its two calls
-    /// of the store.
+    /// Exception: the older version's `push_repeating` may insert a tick again that has fallen due and run
+    /// between its two calls of the store.
     fn faults_of_ticks(&self) -> Vec<String> {
         let times = |event| {
             let entries = self.of(TICK).iter();
@@ -153,7 +153,7 @@ impl Ledger {
                 .filter(move |entry| entry.event == event)
                 .map(|entry| entry.time)
         };
-        // The driver has one process push at a time.
+        // The driver lets one process push at a time.
         let pushes: Vec<(i64, i64)> = times("pushing").zip(times("pushed")).collect();
         let may_be_pushed_again = |due| {
             pushes
@@ -162,7 +162,7 @@ impl Ledger {
         };
         let mut faults = Vec::new();
         let mut seen = BTreeSet::new();
-        // When the last run was acknowledged: the next tick is the first one after that, at most.
+        // Time of the last acknowledgement: the next tick is at most the first one after it.
         let mut acknowledged: Option<i64> = None;
         for entry in self.of(TICK) {
             match &*entry.event {

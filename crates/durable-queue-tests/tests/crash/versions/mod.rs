@@ -1,11 +1,13 @@
-//! Two versions of this crate at once: a process of an older version and one of this version work on one store, in
-//! each order in which a rolling upgrade, and the way back, starts and stops them.
+//! Two versions of this crate at the same time: a process of an older version and one of this version share a
+//! store, in each order of starts and stops of a rolling upgrade and of a rollback.
 //!
-//! Both programs are built from these files, each with its own version of the crate. So these files use only calls
-//! that the older version has. `cargo xtask versions` builds both and runs the driver, which is this version's.
+//! Both programs are built from these files, each with its version of the crate, so these files use only
+//! calls that the older version has. `cargo xtask versions` builds both and runs the driver, which is this
+//! version's.
 //!
-//! The driver ([`play`]) tells each process ([`party`]) what to push, and when to take, restart and leave. Each process
-//! writes down what its handlers do; the [`ledger`] compares that with what the driver expects.
+//! The driver ([`play`]) tells each process ([`party`]) what to push, and when to take, restart and leave.
+//! Each process writes a diary of its handlers' actions, which the [`ledger`] compares with the driver's
+//! expectations.
 
 mod format;
 mod ledger;

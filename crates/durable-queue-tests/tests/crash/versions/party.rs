@@ -1,4 +1,5 @@
-//! A process of one version: it does what the driver says on its standard input, a line each, and answers each line.
+//! A process of one version: it carries out the driver's commands, one per line of standard input, and
+//! answers each with a line.
 
 use std::borrow::Cow;
 use std::io::{self, BufRead as _, Write as _};
@@ -22,17 +23,17 @@ pub(crate) const MODE: &str = "work-as-told";
 pub(super) const TICK: &str = "tick";
 /// The longest time that a shutdown may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Jobs are claimed that long before they are due.
+/// How long before their due times jobs are claimed.
 const HORIZON: Duration = Duration::from_secs(3);
-/// The wait of a failed job: long enough that another process starts meanwhile, on most machines.
+/// The delay of a failed job: long enough for another process to start in the meantime, on most machines.
 const RETRY: Duration = Duration::from_millis(1_500);
-/// The first wait of a job whose payload cannot be decoded. Each further one is twice as long, so that no job runs out of its
+/// The first delay of a job whose payload cannot be decoded. It doubles each time, so that no job uses up its
 /// 20 attempts while a process of the older version works alone.
 const BACK_OFF: Duration = Duration::from_millis(200);
-/// Handlers of a process, for each queue: more than there are jobs that wait for a [`gate`].
+/// Handlers of a process per queue: more than the number of jobs that wait for a [`gate`].
 const HANDLERS: usize = 8;
 
-/// A job's payload: `KIND-NUMBER`, and `serial.KEY-NUMBER` if the order within the key is looked at.
+/// A job's payload: `KIND-NUMBER`, and `serial.KEY-NUMBER` if the order within the key is checked.
 ///
 /// The application's older version does not know the kind `new`.
 struct Label<const KNOWS_NEW: bool>(String);
@@ -51,20 +52,21 @@ impl<const KNOWS_NEW: bool> Payload for Label<KNOWS_NEW> {
     }
 }
 
-/// Says what the handler does with the job.
+/// Returns the kind, which determines what the handler does.
 pub(super) fn kind(label: &str) -> &str {
     label.split(['.', '-']).next().unwrap_or_default()
 }
 
-/// The file that ends the wait of a job's handler; and without which its handler buries a job.
+/// The file that lets the job's handler continue. If it does not exist, the handler of a buried kind buries
+/// the job.
 pub(super) fn gate(folder: &Path, label: &str) -> PathBuf {
     folder.join(format!("{label}.gate"))
 }
 
-/// A process that does what the driver says.
+/// A process that carries out the driver's commands.
 pub(crate) struct Party<'a> {
     pub(crate) folder: &'a Path,
-    /// Of the process.
+    /// Name of the process.
     pub(crate) name: &'a str,
     /// Whether its application has the new variant of the payload.
     pub(crate) knows_new: bool,
@@ -113,7 +115,7 @@ fn answer(line: &str) {
     out.flush().unwrap();
 }
 
-/// Where a handler works.
+/// Context of the handlers.
 #[derive(Clone)]
 struct Site {
     folder: PathBuf,
@@ -121,8 +123,8 @@ struct Site {
 }
 
 struct Process<const NEW: bool, S: Store> {
-    /// Threads of this process take and acknowledge jobs of the first one. A [`Worker`] has the second one, whose keys are
-    /// serial.
+    /// Threads of this process take and acknowledge jobs of the first queue. A [`Worker`] takes those of the
+    /// second one, whose keys are serial.
     queues: [DurableQueue<Label<NEW>, S>; 2],
     site: Site,
     takers: Vec<JoinHandle<()>>,
@@ -250,7 +252,7 @@ impl Site {
             .write(&format!("{event} {label} {attempt} {due} {now}"));
     }
 
-    /// Without a job at hand.
+    /// Writes an entry that does not belong to a running job.
     fn note(&self, event: &str, label: &str, attempt: u32) {
         self.diary
             .write(&format!("{event} {label} {attempt} 0 {}", now()));
@@ -277,7 +279,7 @@ impl Site {
                 job.ack()
             }
         };
-        // The next time of the job that repeats was computed before this moment.
+        // The repeating job's next time was computed before this moment.
         let event = if settled.is_ok() {
             "settled"
         } else {
@@ -288,7 +290,7 @@ impl Site {
 
     fn handle<const NEW: bool>(&self, job: &Claimed<Label<NEW>>) -> Result<(), &'static str> {
         self.write("started", job);
-        // Another job of the key would start now, if one could.
+        // Another job of the key would start now if it could.
         pause(2);
         if kind(&job.0) == "stumble" && job.attempt() == 1 {
             self.write("failed", job);

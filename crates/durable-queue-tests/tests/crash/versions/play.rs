@@ -1,4 +1,5 @@
-//! The driver: starts and stops processes of both versions, tells them what to push, and compares what they did.
+//! The driver: starts and stops processes of both versions, tells them what to push, and checks their
+//! diaries.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,9 +15,9 @@ use crate::killer;
 use crate::place::SERVER;
 use crate::worker::{now, pause};
 
-/// Turns a wait without an end into a failure that names it; in microseconds.
+/// Time limit in microseconds. A longer wait is a failure that names the wait.
 const LIMIT: i64 = 60_000_000;
-/// So late that nothing is due before a later phase asks for it.
+/// No such job is due before a later phase asks for it.
 const AN_HOUR: u64 = 3_600_000;
 /// Keys whose jobs run one at a time, shared by all processes.
 const SERIAL_KEYS: [&str; 3] = ["a", "b", "c"];
@@ -54,7 +55,7 @@ impl Process {
         self.hear()
     }
 
-    /// After it was told to quit.
+    /// Waits for its end, after the command to quit.
     fn end(mut self) {
         assert_eq!(self.hear(), "finished", "{}", self.name);
         drop(self.input);
@@ -63,7 +64,7 @@ impl Process {
     }
 }
 
-/// What a program does at each start: it takes jobs, and pushes the job that repeats.
+/// The start of a program: it takes jobs, and pushes the repeating job.
 fn begin(process: &mut Process) {
     assert_eq!(process.ask("take"), "ok");
     assert_eq!(process.ask("repeat"), "ok");
@@ -82,11 +83,11 @@ struct Play<'a> {
     started: usize,
     pushed: u64,
     expected: BTreeMap<String, Fate>,
-    /// By queue and id, the label of the last push: a merge replaces it.
+    /// The label of the last push by queue and id, because a merge replaces it.
     labels: BTreeMap<(&'static str, String), String>,
 }
 
-/// Plays the phases, and panics with the faults if there are any.
+/// Runs the phases. Panics with the faults, if there are any.
 pub(crate) fn run(old: &Path, server: Option<&str>) {
     let folder = &killer::folder();
     let mut play = Play {
@@ -118,7 +119,8 @@ pub(crate) fn run(old: &Path, server: Option<&str>) {
 
 impl Play<'_> {
     fn phases(&mut self) -> Formats {
-        // The older version alone. It leaves jobs in all states: open, held, claimed ahead, waiting for a retry.
+        // The older version alone. It leaves jobs in all states: open, running, claimed ahead, waiting for a
+        // retry.
         let mut old = self.start(Version::Old);
         let made = self.format();
         begin(&mut old);
@@ -129,14 +131,14 @@ impl Play<'_> {
             .map(|_| self.push(&mut old, "ahead", 2_500))
             .collect();
         for id in &ahead {
-            // Unless it is due already, on a slow machine.
+            // On a slow machine it may be due already.
             self.until("claim ahead of its time", |_| {
                 !old.ask(&format!("state jobs {id}")).starts_with("Waiting")
             });
         }
         self.until_each("failed", Fate::Again);
 
-        // This version joins, and upgrades the store under them.
+        // This version joins, and upgrades the store in use.
         let mut new = self.start(Version::New);
         let upgraded = self.format();
         let unknown = self.push_unknown(&mut new);
@@ -164,7 +166,7 @@ impl Play<'_> {
         self.bury(&mut new, &mut old);
         self.rest();
 
-        // This version leaves. The older one goes on alone, with the jobs that this one has left.
+        // This version leaves. The older one continues alone, with this version's jobs.
         let parked = self.park(&mut new);
         let unknown = self.push_unknown(&mut new);
         self.batch(&mut new);
@@ -186,7 +188,7 @@ impl Play<'_> {
         self.batch(&mut old);
         self.rest();
 
-        // This version comes again.
+        // This version joins again.
         let mut new = self.start(Version::New);
         begin(&mut new);
         self.batch(&mut old);
@@ -252,7 +254,7 @@ impl Play<'_> {
         self.push_to(by, "jobs", kind, delay, "-", "-").1
     }
 
-    /// The answer's word, and the job's id.
+    /// Returns the answer's first word, and the job's id.
     fn push_to(
         &mut self,
         by: &mut Process,
@@ -282,7 +284,7 @@ impl Play<'_> {
         (put.to_owned(), id.to_owned())
     }
 
-    /// Jobs of all kinds that need nothing else of the driver.
+    /// Jobs of all kinds that need no further commands.
     fn batch(&mut self, by: &mut Process) {
         for number in 0..3 {
             self.push(by, "plain", 0);
@@ -299,7 +301,7 @@ impl Play<'_> {
         }
     }
 
-    /// Two jobs whose handlers run until the driver lets them go on.
+    /// Two jobs whose handlers run until the driver opens their gates.
     fn hold(&mut self, by: &mut Process) -> Vec<String> {
         let held: Vec<String> = (0..2)
             .map(|_| {
@@ -325,7 +327,7 @@ impl Play<'_> {
         jobs.collect()
     }
 
-    /// Makes them due while only `old` takes jobs, and waits until it has failed to decode each.
+    /// Makes the jobs due while only `old` takes jobs, and waits until it has failed to decode each.
     fn refuse_unknown(&self, old: &mut Process, jobs: &[Parked]) {
         for Parked { label, id } in jobs {
             assert_eq!(old.ask(&format!("reset jobs {id}")), "moved", "{label}");
@@ -336,8 +338,8 @@ impl Play<'_> {
         }
     }
 
-    /// Runs them in a process that can decode them. They are due at once after each failure: the next attempt may be a
-    /// minute away, and a process of the older version may have it again.
+    /// Runs the jobs in a process that can decode them. Resets them after each failure: the next attempt may
+    /// be a minute away, and a process of the older version may take the job again.
     fn run_unknown(&mut self, new: &mut Process, jobs: Vec<Parked>) {
         for Parked { label, id } in jobs {
             self.until(&format!("end of {label}"), |ledger| {
@@ -348,7 +350,7 @@ impl Play<'_> {
         }
     }
 
-    /// A job that its handler buries, and another process redrives.
+    /// A job that its handler buries and another process redrives.
     fn bury(&mut self, by: &mut Process, redriver: &mut Process) {
         let id = self.push(by, "bury", 0);
         self.until("dead letter", |_| redriver.ask("dead jobs") == id);
@@ -395,7 +397,7 @@ impl Play<'_> {
         }
     }
 
-    /// Waits until each job that may run has ended, and a tick has run meanwhile.
+    /// Waits until each job that may run has ended, and a tick has run in the meantime.
     fn rest(&self) {
         let begin = now();
         for (label, fate) in &self.expected {
@@ -408,7 +410,7 @@ impl Play<'_> {
         self.until("tick", |ledger| ledger.has_tick_after(begin));
     }
 
-    /// Until each job of this fate has this event.
+    /// Waits until each job with this fate has this event.
     fn until_each(&self, event: &str, fate: Fate) {
         for label in self
             .expected

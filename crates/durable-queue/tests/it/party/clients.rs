@@ -1,4 +1,4 @@
-//! The parties that push, cancel, reset, pause and drive again.
+//! The parties that push, cancel, reset, pause and redrive.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
@@ -11,18 +11,18 @@ use durable_queue::{Cancelled, CarriedOut, Put, StoreError, When};
 use super::program::{Fate, Op, Policy, Program};
 use super::world::{LAST, Queue, World, lineage};
 
-/// So often it is looked whether a job is claimed.
+/// How often to check whether a job is claimed.
 const LOOKS: u32 = 100;
 
 impl World {
-    /// The point so much later, at which jobs of a lineage may be due from now on.
+    /// Returns a time `delay` from now, at which jobs of the lineage may be due.
     pub(super) fn at(&self, lineage: &str, delay: Duration) -> When {
         let at = self.ledger.now().after(delay);
         self.ledger.may_be_due(lineage, at);
         When::At(at)
     }
 
-    /// A job's number and what it is about.
+    /// Returns a job's number and its payload.
     fn job(&self, lineage: &str, fate: Fate) -> (u64, String, String) {
         let number = self.numbers.fetch_add(1, SeqCst) + 1;
         let lineage = if lineage.is_empty() {
@@ -40,7 +40,7 @@ impl World {
         for (op, queue) in program.0.into_iter().zip(queues.cycle()) {
             self.carry_out(op, queue);
         }
-        // Nothing else ends it, and a call may be lost.
+        // Retried, because a call may be lost, and the pause must end.
         while self.parties[0].1.pause(false).is_err() {}
     }
 
@@ -64,7 +64,7 @@ impl World {
                 let key = lineage('k', key);
                 let cancelled = queue.cancel(&*key);
                 if LAST.get() == Fault::Twice {
-                    ledger.perhaps_gone(&key); // The answer may be about another one.
+                    ledger.perhaps_gone(&key); // The answer may be about another job.
                 }
                 match cancelled {
                     Ok(Cancelled::Gone { payload, attempts }) => {

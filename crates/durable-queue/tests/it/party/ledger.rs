@@ -1,7 +1,7 @@
-//! What all parties saw, and what must hold of it: the oracle.
+//! The oracle: records the observations of all parties, and checks them.
 //!
-//! Each thing is noted as soon as it is known, and what is about to be asked of a store before it is asked. So a
-//! fault is never a matter of which thread notes first.
+//! Results are recorded as soon as they are known, and intentions before a call is made. So a fault does not
+//! depend on which thread records first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -12,10 +12,10 @@ use durable_queue::{Claimed, JobId, Put, SettleError, StoreClock, StoreTime};
 
 use super::world::Setup;
 
-/// Why jobs are buried whose holders die.
-const SPENT: &str = "no attempt was left";
+/// Error of jobs whose holders died.
+const SPENT: &str = "no attempt is left";
 
-/// A handler's job.
+/// A job of a handler.
 #[derive(Clone, Debug)]
 pub(super) struct Holding {
     pub(super) id: JobId,
@@ -30,24 +30,24 @@ pub(super) struct Ledger {
     time: ManualStoreClock,
     max_attempts: u32,
     serial_keys: bool,
-    /// A push may have been carried out twice: then it is two jobs.
+    /// A push may have been carried out twice, and then is two jobs.
     doubled: Arc<AtomicBool>,
 }
 
 #[derive(Default)]
 struct Known {
     pushes: BTreeMap<u64, Push>,
-    /// The times at which jobs may be due: those of a key, or of a number that has none.
+    /// Possible due times, by key, or by number for jobs without a key.
     times: BTreeMap<String, Times>,
     jobs: BTreeMap<JobId, Job>,
     starts: u64,
     given_back: BTreeSet<JobId>,
-    /// Leases have ended that should last.
+    /// Leases that were to last have expired.
     leases_ended: bool,
-    /// What repeats, and what may not any more.
+    /// Jobs that repeat, and jobs whose schedule has ended.
     repeating: BTreeSet<String>,
     may_not_repeat: BTreeSet<String>,
-    /// Of these, some may have been cancelled by a call that had no answer.
+    /// Repeating jobs that may have been cancelled by a call without a response.
     perhaps_gone: BTreeSet<String>,
     faults: Vec<String>,
 }
@@ -57,7 +57,7 @@ struct Push {
     lineage: String,
     jobs: BTreeSet<JobId>,
     refused: bool,
-    /// It was cancelled after so many attempts.
+    /// Number of attempts before its cancel.
     gone: Option<u32>,
 }
 
@@ -73,15 +73,15 @@ struct Job {
     numbers: BTreeSet<u64>,
     /// The push that was merged into it last, as far as is known.
     merged: u64,
-    /// A start that nobody else may have beside it, while its handler has not settled it.
+    /// The start whose handler has not settled it yet, which excludes other holders.
     holder: Option<u64>,
     acked: Option<u32>,
     gone: Option<u32>,
-    /// An acknowledgement or a cancel without an answer.
+    /// There was an acknowledgement or a cancel without a response.
     perhaps_over: bool,
     buried: bool,
     redriven: bool,
-    /// Why it may be a dead letter.
+    /// Possible errors of its dead letter.
     reasons: BTreeSet<String>,
 }
 
@@ -108,17 +108,17 @@ impl Ledger {
         self.known(|known| known.faults.push(text));
     }
 
-    /// What repeats starts again and again, and has a key of this sort.
+    /// Returns whether jobs with this lineage repeat.
     pub(super) fn repeats(lineage: &str) -> bool {
         lineage.starts_with('r')
     }
 
-    /// Before it is asked for: jobs of this lineage may be due then.
+    /// Called before a call after which jobs of this lineage may be due at `at`.
     pub(super) fn may_be_due(&self, lineage: &str, at: StoreTime) {
         self.known(|known| known.times(lineage).exact.insert(at));
     }
 
-    /// The same, from then on.
+    /// Like `may_be_due`, from `from` on.
     pub(super) fn may_be_due_from(&self, lineage: &str, from: StoreTime) {
         self.known(|known| {
             let times = known.times(lineage);
@@ -126,7 +126,7 @@ impl Ledger {
         });
     }
 
-    /// Before it is pushed.
+    /// Called before a push.
     pub(super) fn push(&self, number: u64, lineage: &str) {
         self.known(|known| {
             lineage.clone_into(&mut known.pushes.entry(number).or_default().lineage);
@@ -149,13 +149,15 @@ impl Ledger {
         });
     }
 
-    /// The store has said that it did not enter it.
+    /// The store has reported that the push was not carried out.
     pub(super) fn refused(&self, number: u64) {
         self.known(|known| {
             let push = known.pushes.get_mut(&number).unwrap();
             push.refused = true;
             if !push.jobs.is_empty() {
-                known.fault(format!("{number} was begun, and is said to be refused"));
+                known.fault(format!(
+                    "{number} was started, but its push was reported as rejected"
+                ));
             }
         });
     }
@@ -184,29 +186,29 @@ impl Ledger {
                 known.fault(format!("{name} was early"));
             }
             if !known.times(&lineage).allow(due) {
-                known.fault(format!(
-                    "{name} had a time that nobody had asked for: {due:?}"
-                ));
+                known.fault(format!("{name} had an unrequested due time: {due:?}"));
             }
             known.is_job_of(number, id, self.is_doubled());
             let is_of_one_life = !Self::repeats(&lineage);
             let lasting = !known.leases_ended;
             let gone = known.pushes[&number].gone.filter(|_| !self.is_doubled());
-            let is_beside = |(other, job): (&JobId, &Job)| {
+            let is_rival = |(other, job): (&JobId, &Job)| {
                 *other != id && job.lineage == lineage && job.holder.is_some()
             };
             let is_serial = self.serial_keys && job.key().is_some() && lasts && lasting;
-            if is_serial && known.jobs.iter().any(is_beside) {
-                known.fault(format!("{name} was begun beside another of its key"));
+            if is_serial && known.jobs.iter().any(is_rival) {
+                known.fault(format!(
+                    "{name} was started while another job of its key ran"
+                ));
             }
             let job = known.jobs.get_mut(&id).unwrap();
             let is_of_one_life = is_of_one_life && !job.redriven;
             let gone = job.gone.or(gone);
             let (acked, holder) = (job.acked, job.holder);
             job.holder = lasts.then_some(start);
-            // One whose lease has ended may hear of its start late.
+            // A party whose lease has expired may see its start late.
             if holder.is_some() && lasts && lasting {
-                known.fault(format!("{name} was begun beside another"));
+                known.fault(format!("{name} was started while another holder had it"));
             }
             if is_of_one_life && acked.is_some_and(|before| before < attempt) {
                 known.fault(format!("{name} came after it was acknowledged"));
@@ -224,7 +226,7 @@ impl Ledger {
         })
     }
 
-    /// Before a handler settles.
+    /// Called before a handler settles.
     pub(super) fn settles(&self, holding: &Holding) {
         self.known(|known| {
             let job = known.jobs.get_mut(&holding.id).unwrap();
@@ -243,7 +245,7 @@ impl Ledger {
         self.known(|known| known.given_back.contains(&id))
     }
 
-    /// As above, because the attempt failed: it may be the last.
+    /// Called before a failed attempt is settled: it may be the last one.
     pub(super) fn fails(&self, holding: &Holding, reason: &str) {
         self.gives_back(holding);
         if holding.attempt >= self.max_attempts {
@@ -292,7 +294,7 @@ impl Ledger {
         self.known(|known| known.jobs.get_mut(&id).unwrap().perhaps_over = true);
     }
 
-    /// A lease that cannot have ended was said to be lost.
+    /// A lease that cannot have expired was reported as lost.
     pub(super) fn lost(&self, holding: &Holding, lasts: bool, error: &SettleError) {
         self.known(|known| {
             if lasts && !known.leases_ended {
@@ -301,7 +303,7 @@ impl Ledger {
         });
     }
 
-    /// A cancel by key has won, which says no more than what the job was about.
+    /// A cancel by key has succeeded, which returns only the payload.
     pub(super) fn number_is_gone(&self, number: u64, attempts: u32) {
         let jobs = self.known(|known| {
             let push = known.pushes.get_mut(&number).unwrap();
@@ -315,7 +317,7 @@ impl Ledger {
         }
     }
 
-    /// A cancel has won.
+    /// A cancel has succeeded.
     pub(super) fn gone(&self, id: JobId, attempts: u32) {
         self.known(|known| {
             let job = known.jobs.get_mut(&id).unwrap();
@@ -336,12 +338,12 @@ impl Ledger {
         self.known(|known| known.repeating.insert(lineage.to_owned()));
     }
 
-    /// Before it is cancelled, or buried.
+    /// Called before a cancel or a burial.
     pub(super) fn may_not_repeat(&self, lineage: &str) {
         self.known(|known| known.may_not_repeat.insert(lineage.to_owned()));
     }
 
-    /// What repeats has no end but by a cancel, which is this one. It answers whether it was there.
+    /// A repeating job ends only by a cancel, which is this one. `cancel` returns whether the job existed.
     pub(super) fn must_repeat(&self, lineage: &str, cancel: impl FnOnce() -> bool) {
         self.perhaps_gone(lineage);
         let was_there = cancel();
@@ -353,8 +355,7 @@ impl Ledger {
         });
     }
 
-    /// A job to be cancelled or reset by its id, and its lineage: of those that may be there, the youngest are
-    /// the first.
+    /// Returns a job to cancel or reset by id, and its lineage: recent ones that may still exist come first.
     pub(super) fn one_of(&self, number: usize) -> Option<(JobId, String)> {
         self.known(|known| {
             let is_open = |job: &Job| job.acked.is_none() && job.gone.is_none() && !job.buried;
@@ -364,7 +365,7 @@ impl Ledger {
         })
     }
 
-    /// Before dead letters are driven again: those that this party knows of.
+    /// Called before a redrive. Returns the dead letters that this party knows.
     pub(super) fn redrives(&self) -> Vec<JobId> {
         let now = self.now();
         self.known(|known| {
@@ -385,12 +386,12 @@ impl Ledger {
         })
     }
 
-    /// Whether a handler has one.
+    /// Returns whether any handler has a job.
     pub(super) fn is_any_held(&self) -> bool {
         self.known(|known| known.jobs.values().any(|job| job.holder.is_some()))
     }
 
-    /// What handlers have, to be shown.
+    /// Returns the handlers' jobs, for a message.
     pub(super) fn held(&self) -> Vec<String> {
         self.known(|known| {
             let held = known.jobs.iter().filter(|(_, job)| job.holder.is_some());
@@ -402,7 +403,7 @@ impl Ledger {
         self.known(|known| known.leases_ended = true);
     }
 
-    /// At the end, when nothing is left but these dead letters.
+    /// Called at the end, when only these dead letters are left.
     pub(super) fn judge(&self, dead: &[durable_queue::store::DeadJob]) -> Vec<String> {
         self.known(|known| {
             let letters: BTreeMap<JobId, _> = dead.iter().map(|it| (it.id, it)).collect();

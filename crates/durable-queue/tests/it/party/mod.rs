@@ -1,8 +1,8 @@
-//! Several processes on one store that fails at every point, with programs of all calls there are: nothing that
-//! was answered for is lost, nothing is early, nothing that was acknowledged or cancelled comes again, and no
-//! job has two holders.
+//! Several processes on a store that fails at every point, with random programs of all calls. No answered
+//! push is lost, no job is early, no acknowledged or cancelled job is handed out again, and no job has two
+//! holders.
 //!
-//! A seed repeats the programs and the faults, not the races.
+//! A seed reproduces the programs and the faults, but not the races.
 
 mod clients;
 mod ledger;
@@ -20,7 +20,7 @@ use self::program::{Fate, Op, Program};
 use self::world::{FOR_EVER, Process, Setup, World};
 use crate::support::SECOND;
 
-/// All ways in which a call fails.
+/// All kinds of failures.
 const FAULTS: [Fault; 5] = [
     Fault::Before,
     Fault::After,
@@ -29,10 +29,10 @@ const FAULTS: [Fault; 5] = [
     Fault::Refused(ErrorKind::Busy),
 ];
 
-/// So many turns are lost, so that a pump asks what it holds.
+/// This many turns are lost, so that a pump asks for its jobs.
 const LOST: usize = 12;
 
-/// More than the program needs.
+/// More calls than the program makes.
 const MOST_POINTS: usize = 80;
 
 /// All calls that change something, or that a pump makes.
@@ -47,9 +47,9 @@ const CALLS: [Call; 8] = [
     Call::Redrive,
 ];
 
-/// Three processes, four takers, and two parties that push, cancel, reset, pause and drive again.
+/// Three processes, four takers, and two parties that push, cancel, reset, pause and redrive.
 #[testkit::test]
-fn programs_of_many_workers_on_a_store_that_fails_at_random_lose_and_double_nothing() {
+fn random_programs_on_a_store_that_fails_at_random_neither_lose_nor_duplicate_jobs() {
     const RUNS: usize = 40;
     let mut rng = Rng::from_env();
     for run in 0..RUNS {
@@ -64,7 +64,7 @@ fn programs_of_many_workers_on_a_store_that_fails_at_random_lose_and_double_noth
                 return Fault::None;
             }
             match FAULTS[random.below(FAULTS.len())] {
-                // It leaves batches that are known to none, and other faults must not.
+                // Double calls leave batches without a known holder. Other faults must not.
                 Fault::Twice if !doubles => Fault::None,
                 fault => fault,
             }
@@ -74,7 +74,7 @@ fn programs_of_many_workers_on_a_store_that_fails_at_random_lose_and_double_noth
     }
 }
 
-/// A program that has each kind of call, and jobs that come to each end.
+/// A program with each kind of call, and jobs with each outcome.
 fn fixed() -> Program {
     use Fate::{Ack, AckLater, AckWithNext, Bury, Drop, ExtendAndAck, Panic, Retry, RetryAt};
     let push = |fate| Op::Push {
@@ -127,14 +127,14 @@ fn fixed() -> Program {
     ])
 }
 
-/// Two processes. The n-th call of each kind fails, in each way, for each n that there is; but on a busy machine
-/// the pumps may make many more turns than the program has use for.
+/// Two processes. The n-th call of each kind fails in each way, for each n. On a busy machine the pumps may
+/// make many more turns than necessary.
 #[testkit::test]
-fn a_call_of_any_kind_that_fails_at_any_point_and_in_any_way_loses_and_doubles_nothing() {
+fn a_failure_of_any_call_at_any_point_neither_loses_nor_duplicates_jobs() {
     for call in CALLS {
         let mut points = 0;
         for (index, fault) in FAULTS.into_iter().enumerate() {
-            // By turns with and without confirmation.
+            // Alternately with and without confirmation.
             let fails = |nth: &usize| fails_at((nth + index).is_multiple_of(2), call, *nth, fault);
             points += (0..MOST_POINTS).take_while(fails).count();
         }
@@ -142,7 +142,7 @@ fn a_call_of_any_kind_that_fails_at_any_point_and_in_any_way_loses_and_doubles_n
     }
 }
 
-/// Whether there is such a call.
+/// Returns whether there was such a call.
 fn fails_at(confirm: bool, call: Call, nth: usize, fault: Fault) -> bool {
     let process = Process::new(confirm, FOR_EVER, 1);
     let setup = Setup {
@@ -155,11 +155,11 @@ fn fails_at(confirm: bool, call: Call, nth: usize, fault: Fault) -> bool {
         let count = Arc::clone(&count);
         let mut lost = 0;
         move |met| {
-            // Relaxed: a call is asked about after those before it.
+            // Relaxed: a call follows those before it.
             if met == call && count.fetch_add(1, Relaxed) == nth {
                 return fault;
             }
-            // Else nobody asks what it holds. A turn that claims is among them.
+            // Otherwise no pump asks for the jobs of a claim. A turn with a claim is among them.
             if call == Call::HeldBy && met == Call::Turn && lost < nth + LOST {
                 lost += 1;
                 return Fault::After;

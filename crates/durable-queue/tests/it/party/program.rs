@@ -1,4 +1,4 @@
-//! What the parties do that put jobs in, and what becomes of these in a handler.
+//! Programs of the pushing parties, and the fates of jobs in handlers.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use testkit::Rng;
 
 use crate::support::SECOND;
 
-/// Keys of jobs, and of jobs that repeat.
+/// Number of keys of jobs, and of repeating jobs.
 pub(super) const KEYS: usize = 3;
 pub(super) const REPEATING: usize = 2;
 const STEPS: usize = 30;
 
 pub(super) struct Program(pub(super) Vec<Op>);
 
-/// A call.
+/// A step of a program.
 #[derive(Clone, Debug)]
 pub(super) enum Op {
     Push {
@@ -35,17 +35,17 @@ pub(super) enum Op {
     Repeating(usize),
     CancelKey(usize),
     ResetKey(usize, Duration),
-    /// Of the jobs that are known, by their age.
+    /// One of the known jobs, by age.
     CancelSome(usize),
     ResetSome(usize, Duration),
     Pause,
     Resume,
     Redrive,
-    /// Until that has passed.
+    /// Waits for this time.
     Wait(Duration),
-    /// Until a job lies ahead in a process, most likely.
+    /// Waits until a process has most likely claimed a job ahead.
     WaitForClaim,
-    /// One of the processes takes no more.
+    /// Closes the queue in one of the processes.
     Close,
 }
 
@@ -56,14 +56,14 @@ pub(super) enum Policy {
     DebounceUntil(Duration),
 }
 
-/// What a handler does with a job at the first attempt. The next attempts end well, mostly.
+/// The handler's action at the first attempt. Later attempts mostly succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Ack,
     AckLater,
     AckWithNext,
     ExtendAndAck,
-    /// It takes its time.
+    /// Takes some time before it acknowledges.
     WaitAndAck,
     Retry,
     RetryAt,
@@ -72,7 +72,7 @@ pub(super) enum Fate {
     Panic,
 }
 
-/// As the payload of a job names them.
+/// Names in a job's payload.
 const FATES: [Fate; 10] = [
     Fate::Ack,
     Fate::AckLater,
@@ -111,7 +111,7 @@ impl Op {
         }
     }
 
-    /// A push of a key beside many of the same, some of which run.
+    /// A push to one of a few keys, some of whose jobs run.
     fn of_a_crowd(rng: &mut Rng) -> Self {
         let fate = if rng.chance(2) {
             Fate::WaitAndAck
@@ -185,7 +185,7 @@ impl Program {
 }
 
 impl Policy {
-    /// The policy, and the time at which a job may be due because of it.
+    /// Returns the policy. `at` records the times at which a job may be due because of it.
     pub(super) fn merge(self, at: impl Fn(Duration) -> durable_queue::StoreTime) -> Merge {
         match self {
             Self::Is(merge) => merge,

@@ -19,15 +19,15 @@ use crate::support::{SECOND, Time};
 
 pub(super) type Queue = DurableQueue<String, SimStore>;
 
-/// A lease that no run sees the end of, unless all is over but for it.
+/// A lease longer than a run, except when everything else is done.
 pub(super) const FOR_EVER: Duration = Duration::from_secs(10_000_000);
-/// One that ends in many a handler.
+/// A lease that expires during many handlers.
 const SHORT: Duration = Duration::from_secs(3);
-/// Time moves by no more at once.
+/// Maximum step of time.
 const STEP: Duration = Duration::from_millis(400);
-/// So often time is moved while nothing happens, before leases are let end.
+/// Number of steps without progress before leases are allowed to expire.
 const STILL: u32 = 300;
-/// No run needs that many to end.
+/// More steps than a run needs.
 const MOST_STEPS: u32 = 300_000;
 
 #[derive(Clone, Debug)]
@@ -52,19 +52,19 @@ pub(super) struct World {
     faults: Arc<Faults>,
     pub(super) parties: Vec<(Process, Queue)>,
     pub(super) numbers: AtomicU64,
-    /// Held while a key is pushed, so that pushes of it have the order of their numbers.
+    /// Held while a key is pushed, so that pushes of a key are in the order of their numbers.
     pub(super) keys: Mutex<()>,
 }
 
-/// What the plan has done.
+/// Injected faults.
 struct Faults {
     calm: AtomicBool,
-    /// How many turns were carried out twice: then the second answer may say that what was done is not.
+    /// Number of turns carried out twice. The second response may deny that a settle was carried out.
     twice: AtomicU64,
 }
 
 thread_local! {
-    /// What became of this thread's last call.
+    /// Fault of this thread's last call.
     pub(super) static LAST: Cell<Fault> = const { Cell::new(Fault::None) };
 }
 
@@ -147,7 +147,7 @@ impl World {
         }
     }
 
-    /// What was wrong.
+    /// Returns the violations.
     pub(super) fn run(self, programs: Vec<Program>, mut rng: Rng) -> Vec<String> {
         thread::scope(|scope| {
             let mut takers = Vec::new();
@@ -169,7 +169,7 @@ impl World {
             for (_, queue) in &self.parties {
                 queue.close();
             }
-            // A pump may rest after an error of before, with a settle that a taker waits for.
+            // A pump may pause after an earlier error, with a settle that a taker waits for.
             while takers.iter().any(|taker| !taker.is_finished()) {
                 self.step(&mut rng);
             }
@@ -178,7 +178,7 @@ impl World {
         self.ledger.judge(&queue.dead(None, 1_000).unwrap())
     }
 
-    /// Moves time, seldom while a handler works.
+    /// Moves time, rarely while a handler works.
     fn step(&self, rng: &mut Rng) {
         let is_idle = self.time.clock.sleepers() > 0 && !self.ledger.is_any_held();
         if is_idle || rng.chance(8) {
@@ -188,7 +188,7 @@ impl World {
         thread::yield_now();
     }
 
-    /// Nothing fails any more, and all that is there is worked off.
+    /// Ends the faults, and runs all remaining jobs.
     fn drain(&self, rng: &mut Rng) {
         let queue = &self.parties[0].1;
         queue.pause(false).unwrap();
@@ -201,12 +201,12 @@ impl World {
         let (mut still, mut steps) = (0, 0);
         while queue.store_stats().unwrap().jobs > 0 {
             for key in 0..REPEATING {
-                // There may be one beside one that runs.
+                // A pending job may exist in addition to a running one.
                 drop(queue.cancel(&*lineage('r', key)).unwrap());
             }
             self.step(rng);
-            // A batch that was claimed twice is known to none, and comes when its lease ends. Nothing else
-            // waits for that.
+            // A batch that was claimed twice has no known holder, and is handed out when its lease expires.
+            // Nothing else waits for that.
             let far = self.ledger.now().after(FOR_EVER / 2);
             let listed = queue.list(None, 1).unwrap();
             let is_far = listed.iter().all(|job| job.due > far);
@@ -259,7 +259,7 @@ impl World {
         }
     }
 
-    /// The job comes back if it is to be acknowledged with the next call.
+    /// Returns the job if it is to be acknowledged with the next call.
     fn handle(
         &self,
         holding: &Holding,
@@ -267,10 +267,10 @@ impl World {
         lasts: bool,
     ) -> Option<Claimed<String>> {
         let fate = Fate::of(job.split(' ').nth(2).unwrap());
-        // What is given back is at its first attempt again.
+        // A released job is at its first attempt again.
         let is_again = self.ledger.was_given_back(holding.id);
         let fate = match fate {
-            // One such job wears its attempts out, the others end well at the second.
+            // One such job uses up its attempts, the others succeed at the second.
             Fate::Retry | Fate::RetryAt | Fate::Panic if holding.number.is_multiple_of(3) => fate,
             fate if holding.attempt > 1 || fate == Fate::Drop && is_again => Fate::Ack,
             fate => fate,
@@ -339,7 +339,7 @@ impl World {
                 if holding.number.is_multiple_of(2) {
                     drop(job.release_async());
                 } else {
-                    // Given back if the queue is closed, else a failed attempt.
+                    // Released if the queue is closed; otherwise a failed attempt.
                     ledger.may_be_due_from(&holding.lineage, ledger.now().after(SECOND));
                     ledger.fails(holding, "the job was dropped without being settled");
                     drop(job);

@@ -20,7 +20,7 @@ impl<J> State<J> {
         timed
     }
 
-    /// Registers a worker that parks without a timeout. It is told when additional workers make it one too many.
+    /// Registers a worker that parks without a timeout. It is woken if additional workers make it excess.
     pub(super) fn keep(&mut self, cell: &Arc<WorkerCell>, since: Option<Instant>) {
         // Without a keep-alive no worker expires, so there is nothing to reconsider.
         if since.is_some() && !cell.set_untimed(true) {

@@ -123,7 +123,7 @@ impl Model {
             joins: Vec::new(),
         };
         for _ in 0..settings.min_workers.max(settings.prestart) {
-            assert!(model.start(), "nothing refuses yet");
+            assert!(model.start(), "no start is refused yet");
             model.work();
         }
         model.settle();
@@ -550,7 +550,7 @@ impl Model {
         assert!(self.live <= self.capacity.max(self.workers.len()));
         assert!(
             self.queue.is_empty() || self.live > 0,
-            "work, and no worker to do it"
+            "there are queued tasks and no worker"
         );
         assert!(self.paused || self.queue.is_empty() || self.idle.is_empty());
         let ended = self.counts.completed

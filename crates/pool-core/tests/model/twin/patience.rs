@@ -25,8 +25,8 @@ impl<T: Send + 'static> Call<T> {
     /// The result of the call, which must return.
     pub(crate) fn soon(self, what: &str) -> T {
         poll(|| self.0.is_finished().then_some(()))
-            .unwrap_or_else(|| panic!("{what} does not come"));
-        self.0.join().expect("calls assert nothing")
+            .unwrap_or_else(|| panic!("{what} did not occur"));
+        self.0.join().expect("calls do not panic")
     }
 }
 

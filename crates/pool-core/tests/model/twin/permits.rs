@@ -33,7 +33,7 @@ pub(crate) enum Step {
     },
 }
 
-/// What a waiter waits for.
+/// The object of a wait.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Request {
     Task { spawn: bool },

@@ -32,7 +32,7 @@ pub(crate) struct Settings {
     pub(crate) nesting_limit: u32,
 }
 
-/// What a call without a time limit does at a full pool.
+/// The behaviour of a call without a time limit at a full pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Policy {
     Wait,

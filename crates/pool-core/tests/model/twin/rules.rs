@@ -170,7 +170,7 @@ impl Model {
         match end {
             End::Cancelled => self.counts.cancelled += 1,
             End::Expired => self.counts.expired += 1,
-            other => unreachable!("{other:?} is no end of a task that was not started in time"),
+            other => unreachable!("{other:?} is not the end of an unstarted task"),
         }
     }
 

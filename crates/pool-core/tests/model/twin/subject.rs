@@ -16,7 +16,7 @@ use super::job::{Id, Job, Out};
 pub(crate) type Handle = JoinHandle<Out>;
 pub(crate) type Submission = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
-/// What a call does at a full pool.
+/// The behaviour of a call at a full pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
     Wait,
@@ -218,13 +218,13 @@ thread_local! {
     static FOUND: Cell<Option<Id>> = const { Cell::new(None) };
 }
 
-/// Whose task `call` runs, without running it: the one way to look into a closure.
+/// Returns the id of the task that `call` runs, without running it.
 pub(crate) fn identify<T>(call: impl FnOnce() -> T) -> Id {
     ASKING.set(true);
     call();
     ASKING.set(false);
     let found = FOUND.take();
-    found.expect("a task that came back is one of ours")
+    found.expect("a returned task belongs to the program")
 }
 
 /// Called by a task: if it is only asked for its id, records the id and returns true.

@@ -112,7 +112,7 @@ impl<K: Twinned> Walk<K> {
         }
         Self {
             settings,
-            pool: builder.build().expect("the settings are sound"),
+            pool: builder.build().expect("the settings are valid"),
             model: Model::new(settings),
             clock,
             board: Board::default(),
@@ -316,7 +316,7 @@ impl<K: Twinned> Walk<K> {
                     .as_mut()
                     .poll(&mut Context::from_waker(&bell.waker()));
                 let Poll::Ready(answer) = polled else {
-                    panic!("{id} waits on, though its token is cancelled");
+                    panic!("{id} still waits, although its token is cancelled");
                 };
                 lock(&self.answers).insert(id, answer);
             }
@@ -477,7 +477,7 @@ impl<K: Twinned> Drop for Walk<K> {
 pub(super) fn end_of(id: Id, joined: Result<Id, JoinError>) -> End {
     match joined {
         Ok(value) => {
-            assert_eq!(value, id, "another task's value");
+            assert_eq!(value, id, "the value of another task");
             End::Value
         }
         Err(JoinError::Panicked(mut panicked)) => {

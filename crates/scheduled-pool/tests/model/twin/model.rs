@@ -16,7 +16,7 @@ pub(crate) enum End {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
-    /// Due then, and entered in that order.
+    /// The due time, and the order of entry among equal times.
     Pending(u64, u64),
     Accepted,
     InLine,
@@ -28,7 +28,7 @@ enum At {
 struct Schedule {
     at: At,
     deed: Deed,
-    /// The rest between runs, and how many are left, of a series.
+    /// The pause between runs of a series, and the number of runs left.
     series: Option<(u64, Option<u64>)>,
     stop: Option<End>,
     runs: u64,
@@ -78,7 +78,7 @@ impl Model {
         self.open
     }
 
-    /// The timer has offered what is due.
+    /// The timer has offered all due schedules.
     pub(crate) fn settle(&mut self) {
         let mut due: Vec<_> = (0..self.all.len())
             .filter_map(|id| match self.all[id].at {
@@ -170,7 +170,8 @@ impl Model {
         }
     }
 
-    /// A run begins: whose, and what it does; `None` if the pool has nothing, or a closed shell.
+    /// Begins the next run. Returns its schedule and action, or `None` if the queue is empty or the
+    /// next task has ended.
     pub(crate) fn begin(&mut self) -> Option<(usize, Deed)> {
         let next = self.accepted.pop_front();
         let head = if self.pool_open {
@@ -190,13 +191,13 @@ impl Model {
         }?;
         let schedule = &mut self.all[id];
         if matches!(schedule.at, At::Ended(_)) {
-            return None; // It was ended while it waited.
+            return None; // It ended while it waited.
         }
         schedule.at = At::Running;
         Some((id, schedule.deed))
     }
 
-    /// And ends.
+    /// Ends the run.
     pub(crate) fn finish(&mut self, id: usize, panicked: bool) {
         self.order += 1;
         let open = self.open;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use pool_core::internals::{ScheduledTask, TaskContext};
 use scheduled_pool::internals::{Core, Executor, Offer, QueueTicket};
 
-/// See above. Clones are the same pool.
+/// A handle of the pool. Clones are the same pool.
 #[derive(Clone)]
 pub(crate) struct Pool(Arc<Mutex<State>>);
 
@@ -73,17 +73,18 @@ impl Pool {
         })))
     }
 
-    /// The next offer is a marker.
+    /// Treats the next offer as a marker.
     pub(crate) fn mark(&self) {
         self.0.lock().unwrap().marked = true;
     }
 
-    /// The marker has come.
+    /// Whether the marker has been offered.
     pub(crate) fn is_marked(&self) -> bool {
         !self.0.lock().unwrap().marked
     }
 
-    /// Runs what was accepted first, or stands first in the wait queue. `false` if there is nothing.
+    /// Runs the oldest accepted task, or the head of the wait queue. Returns `false` if there is
+    /// none.
     pub(crate) fn run(&self) -> bool {
         let next = {
             let mut state = self.0.lock().unwrap();
@@ -107,13 +108,13 @@ impl Pool {
         true
     }
 
-    /// Accepted, and in the wait queue.
+    /// The numbers of accepted and of waiting tasks.
     pub(crate) fn lengths(&self) -> (usize, usize) {
         let state = self.0.lock().unwrap();
         (state.accepted.len(), state.line.len())
     }
 
-    /// As a pool's release does: gives back what waits for room, then notifies the watch.
+    /// As a pool's release: returns the waiting tasks, then calls the watch.
     pub(crate) fn release(&self, core: &Core<Self>) {
         self.0.lock().unwrap().open = false;
         core.executor_released();

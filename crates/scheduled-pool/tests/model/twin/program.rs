@@ -1,9 +1,9 @@
 //! Programs of steps for the timer, decoded from arbitrary bytes.
 
-/// How a timer is set up.
+/// The settings of a timer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
-    /// Tasks that the pool accepts; more wait in its line.
+    /// Tasks that the pool accepts. Further tasks wait in its wait queue.
     pub(crate) room: usize,
     /// Series outlive the release.
     pub(crate) continue_series: bool,
@@ -16,7 +16,7 @@ pub(crate) struct Settings {
 pub(crate) enum Deed {
     Nothing,
     Panic,
-    /// Cancels a schedule: this one, perhaps.
+    /// Cancels a schedule, possibly its own.
     Cancel(usize),
     /// Schedules another task.
     Schedule,
@@ -43,7 +43,7 @@ pub(crate) enum Op {
         handle: usize,
         delay: u64,
     },
-    /// Leaves a waker that does this.
+    /// Registers a waker with this action.
     Poll {
         handle: usize,
         panics: bool,
@@ -61,7 +61,7 @@ pub(crate) enum Op {
     Run,
     Release,
     ReleaseNow,
-    /// The pool is released by others.
+    /// Another handle releases the pool.
     ReleaseElsewhere,
 }
 

@@ -18,7 +18,7 @@ type Handle = Arc<dyn Joinable<()>>;
 /// State shared with the tasks.
 struct Shared {
     core: Arc<Core<Pool>>,
-    /// By the order of scheduling; `None` once dropped.
+    /// In the order of scheduling; `None` once dropped.
     handles: Mutex<Vec<Option<Handle>>>,
     drops: DropCounter,
 }
@@ -28,7 +28,7 @@ struct Walk {
     pool: Pool,
     clock: ManualClock,
     model: Model,
-    /// Ended outcomes that were taken.
+    /// Whether the outcome of each schedule was taken.
     taken: Vec<bool>,
     wakers: CountingWaker,
     kept: Arc<Mutex<usize>>,
@@ -60,7 +60,7 @@ impl Shared {
             .max(if delay == u64::MAX { delay } else { 0 })
     }
 
-    /// Something that does the deed at each call, and is counted while it is there.
+    /// A closure that performs the action at each call, and is counted while it is alive.
     fn task(self: &Arc<Self>, deed: Deed) -> impl FnMut() + Send + 'static {
         let (shared, token) = (Arc::downgrade(self), self.drops.token());
         move || {
@@ -125,7 +125,7 @@ impl Walk {
         }
     }
 
-    /// Whom a pick means, if its handle is still there.
+    /// The schedule that a number selects, if its handle exists.
     fn id(&self, pick: usize) -> Option<usize> {
         let handles = self.shared.handles.lock().unwrap();
         let id = pick % handles.len().max(1);
@@ -186,7 +186,8 @@ impl Walk {
                 let run = self.model.begin();
                 if let Some((id, deed)) = run {
                     self.model_deed(deed);
-                    // A schedule made by the run is due, and offered before or after the run ends.
+                    // A schedule made by the run is due, and is offered before or after the run
+                    // ends.
                     self.model.settle();
                     self.model.finish(id, deed == Deed::Panic);
                 }
@@ -200,7 +201,7 @@ impl Walk {
                 core.release_now();
                 self.model.release_now();
             }
-            // Only where it is known that nothing is being offered: see `settle`.
+            // Only if no offer is being made: see `settle`.
             Op::ReleaseElsewhere if self.model.open => {
                 self.pool.release(&core);
                 self.model.release_elsewhere();
@@ -244,7 +245,8 @@ impl Walk {
         }
     }
 
-    /// The timer has offered all that is due, and noted where it is; then the two agree.
+    /// Waits until the timer has offered all due schedules and recorded their places, and equals
+    /// the model.
     fn settle(&mut self) {
         self.model.settle();
         let core = &self.shared.core;
@@ -263,7 +265,7 @@ impl Walk {
             thread::yield_now();
         }
         if self.model.open {
-            // The timer notes one offer before it makes the next, which is this one.
+            // The timer records each offer before it makes the next one, which is this marker.
             self.pool.mark();
             let marker = core.once(core.after(Duration::ZERO), || ());
             let Ok(marker) = marker else {
@@ -295,7 +297,7 @@ impl Walk {
     }
 }
 
-/// Walks a program to its end.
+/// Runs a whole program.
 pub(crate) fn walk(settings: Settings, ops: &[Op]) {
     let mut walk = Walk::new(settings);
     for &op in ops {

@@ -1,6 +1,6 @@
-//! Programs of tasks with keys, decoded from bytes.
+//! Programs of keyed tasks, decoded from bytes.
 
-/// The pool of a program.
+/// The settings of a program's pool.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) capacity: usize,
@@ -10,30 +10,30 @@ pub(crate) struct Settings {
     pub(crate) limit: u32,
 }
 
-/// Which of the keys; `None`: the pool itself, without a key.
+/// The index of the key. `None`: a plain task of the pool.
 pub(crate) type Key = Option<u8>;
 
-/// One step. A `usize` picks among those there are, round and round; if there is none, nothing is
-/// done.
+/// A step. A `usize` selects one of the existing objects, modulo their number. If there is none,
+/// the step does nothing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
-    /// Hands a task over, and does not wait.
+    /// Submits a task without waiting.
     Hand {
         key: Key,
         spawn: bool,
     },
-    /// As a future, which is polled at once, and whenever it is woken.
+    /// Submits a task as a future, which is polled at once and whenever it is woken.
     HandAsync {
         key: Key,
         spawn: bool,
     },
-    /// A task at its gate hands another one over.
+    /// A task at its gate submits another one.
     HandWithin {
         task: usize,
         key: Key,
         spawn: bool,
     },
-    /// A task at its gate joins one of a key that has not started, which is refused.
+    /// A task at its gate joins an unstarted task of a key, which is refused.
     JoinWithin {
         task: usize,
         handle: usize,
@@ -59,10 +59,10 @@ pub(crate) enum Op {
 pub(crate) const HEAD: usize = 2;
 /// Bytes of a step.
 pub(crate) const STEP: usize = 2;
-/// Steps of the longest program.
+/// The maximum number of steps.
 pub(crate) const LONGEST: usize = 100;
 
-/// Few keys, so that tasks meet.
+/// Few keys, so that several tasks have the same one.
 const KEYS: u8 = 3;
 
 impl Op {
@@ -96,7 +96,7 @@ impl Op {
     }
 }
 
-/// The settings and the steps that any bytes stand for.
+/// Decodes the settings and the steps from any bytes.
 pub(crate) fn decode(bytes: &[u8]) -> (Settings, Vec<Op>) {
     let mut head = [0; HEAD];
     let known = bytes.len().min(HEAD);

@@ -1,12 +1,15 @@
-//! Tasks with keys: those of a key in order and one at a time, others beside them.
+//! Keyed tasks: those of one key run in order and one at a time, and those of other keys
+//! concurrently.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::thread;
+use std::time::Instant;
 
-use pool_core::{JoinError, Keyed, Pool, QueueDepth, SubmitError, WithinWorker};
+use pool_core::{CancelToken, JoinError, Pool, QueueDepth, SubmitError, WithinWorker};
+use pool_util::{Keyed, PoolExt};
 use testkit::{Gate, waker_fn};
 
 use crate::support::{Journal, end, enter_line, poll, queueing, until};
@@ -17,7 +20,7 @@ fn wide(capacity: usize) -> Pool {
     pool.build().unwrap()
 }
 
-/// A task that stays on its worker until the gate is opened.
+/// A task that holds its worker until the gate is opened.
 fn hold<K: std::hash::Hash + Eq + Send + 'static>(keyed: &Keyed<K>, key: K) -> Gate {
     let gate = Gate::new();
     let wait = gate.clone();
@@ -27,7 +30,7 @@ fn hold<K: std::hash::Hash + Eq + Send + 'static>(keyed: &Keyed<K>, key: K) -> G
 }
 
 #[testkit::test]
-fn the_tasks_of_a_key_run_in_order_while_those_of_another_run_beside_them() {
+fn tasks_of_a_key_run_in_order_and_those_of_other_keys_concurrently() {
     let (pool, journal) = (wide(2), Journal::new());
     let keyed = pool.keyed();
     let gate = hold(&keyed, "slow");
@@ -37,7 +40,7 @@ fn the_tasks_of_a_key_run_in_order_while_those_of_another_run_beside_them() {
     for n in 0..100 {
         keyed.submit("quick", journal.writer(("quick", n))).unwrap();
     }
-    // The slow key holds one worker, and not the other.
+    // The slow key holds one worker, and leaves the other one free.
     until(|| journal.len() == 100);
     let quick: Vec<_> = (0..100).map(|n| ("quick", n)).collect();
     assert_eq!(journal.entries(), quick);
@@ -50,16 +53,16 @@ fn the_tasks_of_a_key_run_in_order_while_those_of_another_run_beside_them() {
 }
 
 #[testkit::test]
-fn the_end_of_a_keys_task_makes_room_though_the_next_of_the_key_goes_on_at_once() {
+fn the_end_of_a_keyed_task_frees_room_although_the_next_starts_at_once() {
     let pool = Pool::builder().capacity(1).queue_depth(2).build().unwrap();
     let (keyed, gates) = (pool.keyed(), [Gate::new(), Gate::new()]);
     let [first, next] = gates.clone().map(|gate| move || gate.wait());
     let first = keyed.spawn(1, first).unwrap();
     gates[0].wait_for_arrivals(1);
     keyed.submit(1, next).unwrap();
-    // Two wait, so that a permit is left when the next one has used its own up.
+    // Two tasks wait, so that a permit is left when the next task has used its own.
     keyed.submit(1, || ()).unwrap();
-    // In a whole section: from here on a call that does not wait is refused without the lock.
+    // Takes the full section, after which a call that does not wait is refused without the lock.
     assert!(pool.try_submit(|| ()).unwrap_err().is_full());
     gates[0].open();
     first.join().unwrap();
@@ -71,7 +74,7 @@ fn the_end_of_a_keys_task_makes_room_though_the_next_of_the_key_goes_on_at_once(
 }
 
 #[testkit::test]
-fn many_submitters_of_many_keys_keep_each_keys_order_and_run_none_beside_itself() {
+fn many_submitters_keep_the_order_of_each_key_and_run_one_task_at_a_time() {
     const KEYS: usize = 7;
     const TASKS: usize = 2_000;
     let pool = Pool::builder().capacity(4).queue_depth(9).build().unwrap();
@@ -104,7 +107,7 @@ fn many_submitters_of_many_keys_keep_each_keys_order_and_run_none_beside_itself(
 }
 
 #[testkit::test]
-fn what_waits_behind_a_key_takes_up_the_pools_room_and_a_full_pool_refuses_the_next() {
+fn tasks_waiting_behind_a_key_hold_room_of_the_pool() {
     let (pool, journal) = (queueing(3), Journal::new());
     let keyed = pool.keyed();
     let gate = hold(&keyed, 1);
@@ -116,7 +119,7 @@ fn what_waits_behind_a_key_takes_up_the_pools_room_and_a_full_pool_refuses_the_n
     let refused = keyed.try_submit(1, || ()).unwrap_err();
     assert!(matches!(&refused, SubmitError::Full((1, _))));
     assert!(matches!(pool.try_submit(|| ()), Err(SubmitError::Full(_))));
-    // One that waits comes after them, in the pool's one line.
+    // A waiting task runs after them, because the pool has one wait queue.
     let (ours, later) = (keyed.clone(), journal.writer(3));
     let waits = enter_line(&pool, move |_| ours.submit(1, later));
     gate.open();
@@ -128,7 +131,7 @@ fn what_waits_behind_a_key_takes_up_the_pools_room_and_a_full_pool_refuses_the_n
 }
 
 #[testkit::test]
-fn a_keys_long_line_lets_the_queues_tasks_in_between() {
+fn a_long_lane_lets_queued_tasks_run_in_between() {
     let (pool, journal) = (wide(1), Journal::new());
     let keyed = pool.keyed();
     let gate = hold(&keyed, 'a');
@@ -147,7 +150,7 @@ fn a_keys_long_line_lets_the_queues_tasks_in_between() {
 }
 
 #[testkit::test]
-fn a_panic_does_not_stop_its_key_and_goes_to_the_handle() {
+fn a_panic_of_a_keyed_task_does_not_stop_its_key_and_is_returned_by_the_handle() {
     let pool = wide(1);
     let keyed = pool.keyed();
     let gate = hold(&keyed, ());
@@ -165,7 +168,7 @@ fn a_panic_does_not_stop_its_key_and_goes_to_the_handle() {
 }
 
 #[testkit::test]
-fn a_cancelled_task_is_dropped_at_once_and_its_room_is_free_when_its_turn_comes() {
+fn a_cancelled_keyed_task_is_dropped_at_once_and_its_room_is_free_at_its_turn() {
     let (pool, kept) = (queueing(2), Arc::new(()));
     let keyed = pool.keyed();
     let gate = hold(&keyed, 5);
@@ -187,7 +190,7 @@ fn a_cancelled_task_is_dropped_at_once_and_its_room_is_free_when_its_turn_comes(
 }
 
 #[testkit::test]
-fn a_full_pool_refuses_its_own_worker_which_gets_key_and_task_back() {
+fn a_full_pool_refuses_a_keyed_task_of_its_own_worker_and_returns_key_and_task() {
     let pool = Pool::builder().capacity(1).build().unwrap();
     let keyed = pool.keyed::<String>();
     let inner = keyed.clone();
@@ -231,7 +234,7 @@ fn a_task_that_blocks_for_room_on_its_own_worker_gets_it_when_another_ends() {
 }
 
 #[testkit::test]
-fn a_release_lets_what_waits_behind_a_key_run() {
+fn a_release_runs_tasks_that_wait_behind_a_key() {
     let (pool, journal) = (wide(2), Journal::new());
     let keyed = pool.keyed();
     let gate = hold(&keyed, 1);
@@ -244,7 +247,7 @@ fn a_release_lets_what_waits_behind_a_key_run() {
 }
 
 #[testkit::test]
-fn a_release_now_drops_what_a_turn_has_taken_and_what_came_to_its_lane_since() {
+fn release_now_drops_the_tasks_of_a_queued_turn_and_of_its_lane() {
     let (pool, kept) = (wide(1), Arc::new(()));
     let keyed = pool.keyed();
     let spawn = || {
@@ -258,7 +261,7 @@ fn a_release_now_drops_what_a_turn_has_taken_and_what_came_to_its_lane_since() {
     pool.submit(move || second.wait()).unwrap();
     before.open();
     between.wait_for_arrivals(1);
-    // The turn is in the queue again, with what it has taken out of the lane.
+    // The turn is in the queue again, with the tasks that it has taken from the lane.
     let late = [spawn(), spawn()];
     let ran = early.iter().filter(|handle| handle.is_finished()).count();
     assert!((1..10).contains(&ran), "{ran}");
@@ -280,7 +283,7 @@ fn a_release_now_drops_what_a_turn_has_taken_and_what_came_to_its_lane_since() {
 }
 
 #[testkit::test]
-fn a_release_now_drops_what_waits_behind_a_queued_turn_and_a_running_one() {
+fn release_now_drops_tasks_behind_queued_and_running_turns() {
     let (pool, kept) = (wide(1), Arc::new(()));
     let keyed = pool.keyed();
     let gate = hold(&keyed, "runs");
@@ -324,7 +327,7 @@ fn a_release_now_drops_what_waits_behind_a_queued_turn_and_a_running_one() {
 }
 
 #[testkit::test]
-fn futures_wait_for_room_in_the_line_and_take_key_and_task_with_them_when_dropped() {
+fn keyed_futures_wait_for_room_and_drop_key_and_task() {
     let (pool, kept) = (queueing(0), Arc::new(()));
     let keyed = pool.keyed();
     let gate = hold(&keyed, Arc::clone(&kept));
@@ -350,7 +353,7 @@ fn futures_wait_for_room_in_the_line_and_take_key_and_task_with_them_when_droppe
 }
 
 #[testkit::test]
-fn a_future_that_awaits_a_keys_task_is_woken_while_the_next_is_run_by_another_worker() {
+fn a_future_that_awaits_a_keyed_task_is_woken_while_another_worker_runs_the_next() {
     let (pool, gate) = (wide(2), Gate::new());
     let keyed = pool.keyed();
     let first = hold(&keyed, 1);
@@ -361,7 +364,7 @@ fn a_future_that_awaits_a_keys_task_is_woken_while_the_next_is_run_by_another_wo
     let mut held = held;
     assert!(crate::support::poll_with(&mut held, &waker).is_pending());
     first.open();
-    // The waker holds a worker, and not the key.
+    // The waker holds a worker, and does not hold the key.
     gate.wait_for_arrivals(1);
     assert_eq!(next.join().unwrap(), 3);
     gate.open();
@@ -370,7 +373,7 @@ fn a_future_that_awaits_a_keys_task_is_woken_while_the_next_is_run_by_another_wo
 }
 
 #[testkit::test]
-fn equal_keys_of_two_have_nothing_to_do_with_each_other() {
+fn equal_keys_of_two_keyed_handles_are_independent() {
     let pool = wide(2);
     let (one, two) = (pool.keyed(), pool.keyed());
     let gate = hold(&one, 1);
@@ -382,7 +385,7 @@ fn equal_keys_of_two_have_nothing_to_do_with_each_other() {
 }
 
 #[testkit::test]
-fn the_last_handles_drop_leaves_accepted_tasks_to_run() {
+fn dropping_the_last_keyed_handle_runs_accepted_tasks() {
     let (pool, journal) = (wide(1), Journal::new());
     let (weak, keyed) = (pool.downgrade(), pool.keyed());
     let gate = hold(&keyed, 1);
@@ -407,15 +410,83 @@ impl Drop for Bomb {
 }
 
 #[testkit::test]
-fn a_key_that_panics_as_it_is_dropped_hides_no_acceptance() {
+fn a_call_returns_its_result_although_the_drop_of_a_key_panics() {
     let (pool, journal) = (wide(1), Journal::new());
     let keyed = pool.keyed();
     let gate = hold(&keyed, Bomb(1));
-    // The lane is open: this key is not needed.
+    // The lane exists, so this key is dropped.
     keyed.submit(Bomb(1), journal.writer(1)).unwrap();
     drop(keyed.spawn(Bomb(1), journal.writer(2)).unwrap());
     gate.open();
     pool.wait_idle().unwrap();
     assert_eq!(journal.entries(), [1, 2]);
+    end(&pool);
+}
+
+#[testkit::test]
+fn a_keyed_task_with_options_keeps_its_order_and_its_room_until_its_turn() {
+    let (pool, journal) = (queueing(4), Journal::new());
+    let (keyed, stop) = (pool.keyed(), CancelToken::new());
+    let gate = hold(&keyed, 1);
+    let named = keyed.task().name("named");
+    let name = named.spawn((1, || pool_core::current().name().map(str::to_owned)));
+    let cancelled = keyed.task().cancelled_by(&stop);
+    cancelled.submit((1, journal.writer(0))).unwrap();
+    keyed.submit(1, journal.writer(1)).unwrap();
+    let late = keyed.task().start_before(Instant::now());
+    let late = late.spawn((1, || ())).unwrap();
+    stop.cancel();
+    assert_eq!(pool.stats().reserved, 4);
+    let refused = keyed.task().cancelled_by(&stop).try_submit((2, || 7));
+    let refused = refused.unwrap_err();
+    assert!(matches!(&refused, SubmitError::Cancelled((2, _))));
+    assert_eq!((refused.into_task().1(), keyed.keys()), (7, 1));
+    gate.open();
+    assert_eq!(name.unwrap().join().unwrap().as_deref(), Some("named"));
+    assert!(matches!(late.join(), Err(JoinError::Expired)));
+    pool.wait_idle().unwrap();
+    assert_eq!(journal.entries(), [1]);
+    let stats = pool.stats();
+    let ends = (stats.completed, stats.cancelled, stats.expired);
+    assert_eq!((ends, stats.reserved), ((3, 1, 1), 0));
+    end(&pool);
+}
+
+fn refused_key<V, K, F>(polled: Poll<Result<V, SubmitError<(K, F)>>>) -> Option<SubmitError<K>> {
+    match polled {
+        Poll::Ready(Err(refused)) => Some(refused.map(|(key, _)| key)),
+        Poll::Ready(Ok(_)) | Poll::Pending => None,
+    }
+}
+
+#[testkit::test]
+fn cancelling_a_token_ends_a_keyed_tasks_wait_for_room() {
+    let (pool, stop) = (queueing(0), CancelToken::new());
+    let keyed = pool.keyed();
+    let gate = hold(&keyed, 1);
+    let task = || keyed.task().cancelled_by(&stop);
+    let mut submitted = task().submit_async((2, || ()));
+    let mut spawned = task().spawn_async((2, || ()));
+    assert!(poll(&mut submitted).is_pending() && poll(&mut spawned).is_pending());
+    let mut unpolled = task().submit_async((2, || ()));
+    let waits = {
+        let (keyed, stop) = (keyed.clone(), stop.clone());
+        enter_line(&pool, move |_| {
+            keyed.task().cancelled_by(&stop).submit((2, || ()))
+        })
+    };
+    stop.cancel();
+    let is_cancelled =
+        |refused: Option<SubmitError<u8>>| matches!(refused, Some(SubmitError::Cancelled(2)));
+    assert!(is_cancelled(refused_key(poll(&mut submitted))));
+    assert!(is_cancelled(refused_key(poll(&mut unpolled))));
+    assert!(is_cancelled(refused_key(poll(&mut spawned))));
+    assert!(is_cancelled(refused_key(Poll::Ready(
+        waits.join().unwrap()
+    ))));
+    assert_eq!((pool.waiting(), pool.stats().refused), (0, 4));
+    gate.open();
+    pool.wait_idle().unwrap();
+    assert_eq!((keyed.keys(), pool.stats().reserved), (0, 0));
     end(&pool);
 }

@@ -1,20 +1,21 @@
-//! The pool under test, with its keys: every way to hand a task over that a program uses.
+//! The pool under test with its keys: every submitting call that a program uses.
 
 use std::future::Future;
 use std::pin::Pin;
 
-use pool_core::{JoinHandle, Keyed, Pool, SubmitError};
+use pool_core::{JoinHandle, Pool, SubmitError};
+use pool_util::Keyed;
 
 use crate::twin::job::{Job, Out};
 
 use super::program::Key;
 
 pub(super) type Handle = JoinHandle<Out>;
-/// With a handle, if it was a spawn.
+/// With a handle, if the call was a spawn.
 pub(super) type Answer = Result<Option<Handle>, Refused>;
 pub(super) type Submission = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
-/// Why a task was refused. It has been dropped.
+/// The reason of a refusal. The task was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused {
     Full,
@@ -37,7 +38,7 @@ impl Subject {
         }
     }
 
-    /// As a call that may wait. On a worker of the pool a keyed one does not.
+    /// By a call that may wait. A keyed call on a worker of the pool does not wait.
     pub(super) fn hand(&self, job: Job, key: u8, spawn: bool) -> Answer {
         if spawn {
             answer(self.keyed.spawn(key, || job.run()).map(Some))

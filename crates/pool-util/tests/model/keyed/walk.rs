@@ -1,11 +1,12 @@
-//! A program walked on a real pool.
+//! Runs a program on a real pool.
 //!
-//! # What must hold whenever the pool is at rest
-//! 1. The tasks of a key start in the order of their acceptance, no more at a time than the limit.
-//! 2. As many tasks run as there are workers, or all that may: of each key up to the limit.
-//! 3. An accepted task holds room until it has ended, and nothing else does; one that its handle took
-//!    back does until its key's turn comes, which is at once if a worker is free.
-//! 4. A call is let in if there is room, and waiters in their order.
+//! # Invariants of the pool at rest
+//! 1. The tasks of a key start in the order of their acceptance, at most as many at a time as the
+//!    limit.
+//! 2. As many tasks run as there are workers, or all that may run: of each key up to the limit.
+//! 3. An accepted task holds room until it has ended, and only accepted tasks do. A cancelled one
+//!    holds room until its key's turn reaches it, which is at once if a worker is free.
+//! 4. A call is admitted if there is room, and waiters are admitted in order.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -14,6 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pool_core::{DropPolicy, JoinError, Pool, QueueDepth, Stats};
+use pool_util::PoolExt;
 use testkit::CountingWaker;
 
 use crate::twin::job::{Board, Id, Verdict};
@@ -22,7 +24,7 @@ use crate::twin::patience::{is_over, lock, poll};
 use super::program::{Key, Op, Settings};
 use super::subject::{Answer, Handle, Refused, Subject, Submission};
 
-/// Walks the whole program, then releases the pool and sees that nothing is left.
+/// Runs the whole program, then releases the pool and checks that nothing is left.
 pub(crate) fn walk(settings: Settings, ops: &[Op]) {
     let mut walk = Walk::new(settings);
     for op in ops {
@@ -32,7 +34,7 @@ pub(crate) fn walk(settings: Settings, ops: &[Op]) {
     walk.finale();
 }
 
-/// How a task ended.
+/// The end of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Value,
@@ -44,7 +46,7 @@ enum End {
     GivenUp,
 }
 
-/// A task that has been handed over.
+/// A submitted task.
 struct Known {
     key: Key,
     end: Option<End>,
@@ -66,16 +68,16 @@ struct Walk {
     handles: BTreeMap<Id, Handle>,
     /// Futures that wait for room, in the order of their first polls.
     line: VecDeque<Waiter>,
-    /// Without a key, accepted and not started.
+    /// Accepted and unstarted tasks without a key.
     plain: VecDeque<Id>,
-    /// Of each key: accepted and not started, and those that handles took back.
+    /// Per key: accepted and unstarted tasks, and those that their handles cancelled.
     lanes: BTreeMap<u8, VecDeque<Id>>,
     running: BTreeSet<Id>,
     open: bool,
     paused: bool,
-    /// Since a `release_now`: what comes after a task that runs is not started.
+    /// Set by a `release_now`: no task behind a running one starts.
     discards: bool,
-    /// What calls within tasks have said.
+    /// The results of calls within tasks.
     within: Arc<Mutex<Option<Within>>>,
 }
 
@@ -94,7 +96,7 @@ impl Walk {
             .queue_depth(depth)
             .drop_policy(DropPolicy::Drain)
             .build()
-            .expect("the settings are sound");
+            .expect("the settings are valid");
         let keyed = pool.keyed().limit(settings.limit);
         Self {
             settings,
@@ -174,7 +176,7 @@ impl Walk {
         }
     }
 
-    /// A task that is about to be handed over.
+    /// Records a task that is about to be submitted.
     fn add(&mut self, key: Key) -> Id {
         self.known.push(Known {
             key,
@@ -184,7 +186,7 @@ impl Walk {
         Id::try_from(self.known.len() - 1).expect("programs are short")
     }
 
-    /// What a call that does not wait is to say (4).
+    /// The expected result of a call that does not wait (4).
     fn expected(&self) -> Result<(), Refused> {
         let taken = taken(&self.subject.pool.stats());
         if !self.open {
@@ -196,7 +198,7 @@ impl Walk {
         }
     }
 
-    /// Tasks that there is room for.
+    /// The number of tasks that have room.
     fn limit(&self) -> Option<usize> {
         self.settings
             .depth
@@ -274,7 +276,7 @@ impl Walk {
         assert!(deadlocks, "{id} within {outer}: {joined:?}");
     }
 
-    /// Has a task at its gate call this, and come back there.
+    /// Has a task at its gate make this call and return to its gate.
     fn call_within(&self, outer: Id, call: impl FnOnce() -> Within + Send + 'static) -> Within {
         let within = Arc::clone(&self.within);
         let call = move || {
@@ -302,7 +304,7 @@ impl Walk {
         }
     }
 
-    /// What is left of a lane does not start.
+    /// The remaining tasks of a lane do not start.
     fn end_lane(&mut self, key: u8) {
         for id in self.lanes.remove(&key).unwrap_or_default() {
             self.known[id as usize].end.get_or_insert(End::Released);
@@ -321,7 +323,7 @@ impl Walk {
     }
 
     fn release_now(&mut self) {
-        // Those with a turn in the queue.
+        // Keys with a turn in the queue.
         let queued: Vec<u8> = self
             .lanes
             .keys()
@@ -356,18 +358,18 @@ impl Walk {
         self.known[id as usize].end == Some(End::Cancelled)
     }
 
-    /// How many of these tasks are of that key.
+    /// The number of these tasks that have this key.
     fn of_key<'a>(&self, key: u8, ids: impl IntoIterator<Item = &'a Id>) -> usize {
         let is_it = |id: &&Id| self.known[**id as usize].key == Some(key);
         ids.into_iter().filter(is_it).count()
     }
 
-    /// How many of that key may start beside the ones that run.
+    /// The number of tasks of this key that may start in addition to the running ones.
     fn may_start<'a>(&self, key: u8, running: impl IntoIterator<Item = &'a Id>) -> usize {
         self.settings.limit as usize - self.of_key(key, running)
     }
 
-    /// Waits until the pool is where it may be.
+    /// Waits until the pool is in a valid state.
     fn settle(&mut self, after: &impl std::fmt::Debug) {
         let began = Instant::now();
         loop {
@@ -388,12 +390,11 @@ impl Walk {
         }
     }
 
-    /// Futures that were woken say what became of them: the first ones of the line, if the pool is
-    /// open.
+    /// Polls woken futures: the first ones of the wait queue, if the pool is open.
     fn poll_woken(&mut self, after: &impl std::fmt::Debug) {
         while let Some(first) = self.line.front_mut() {
             if first.bell.wakes() == 0 {
-                // Woken one after the other: a later one may be before an earlier one is.
+                // Futures are woken one after the other, and a later one may be polled first.
                 return;
             }
             let polled = first
@@ -441,12 +442,12 @@ impl Walk {
                 of_key <= self.settings.limit as usize,
                 "more of a key run than its limit",
             )?;
-            // What lies before one that has started has gone.
+            // The tasks before a started one have left the lane.
             let started = lane.iter().rposition(|id| at_gates.contains(id));
             let rest = lane.iter().skip(started.map_or(0, |at| at + 1));
             let cancelled = rest.clone().filter(|&&id| self.is_cancelled(id)).count();
             if of_key == self.settings.limit as usize {
-                holding += rest.count(); // No turn has come to them.
+                holding += rest.count(); // No turn has reached them.
             } else {
                 holding += rest.count() - cancelled;
                 if self.paused || busy >= self.settings.capacity {
@@ -468,7 +469,7 @@ impl Walk {
         ensure(full || self.line.is_empty(), "a call waits beside room")
     }
 
-    /// Notes what has started, and which of those that were taken back are gone for certain.
+    /// Records the started tasks, and the cancelled ones that have certainly left.
     fn rested(&mut self, stats: &Stats, at_gates: &[Id]) {
         let started: Vec<Id> = at_gates
             .iter()
@@ -531,7 +532,7 @@ impl Walk {
         }
     }
 
-    /// Everything comes to its end.
+    /// Ends all tasks, and the pool.
     fn finale(&mut self) {
         self.step(Op::Release);
         self.settle(&"the release");
@@ -583,12 +584,12 @@ impl Walk {
     }
 }
 
-/// Tasks that hold room: those of keys that wait hold permits.
+/// Tasks that hold room. Waiting keyed tasks hold permits.
 fn taken(stats: &Stats) -> usize {
     stats.in_flight + stats.reserved
 }
 
-/// One of those there are, round and round.
+/// Selects one of them, modulo their number.
 fn pick<'a>(all: impl IntoIterator<Item = &'a Id, IntoIter: Clone>, number: usize) -> Option<Id> {
     let all = all.into_iter();
     let at = number.checked_rem(all.clone().count())?;
@@ -596,7 +597,7 @@ fn pick<'a>(all: impl IntoIterator<Item = &'a Id, IntoIter: Clone>, number: usiz
 }
 
 impl Drop for Walk {
-    /// A program that has failed leaves no thread at a gate.
+    /// Opens all gates after a failure, so that no thread stays.
     fn drop(&mut self) {
         if thread::panicking() {
             self.board.end_all();

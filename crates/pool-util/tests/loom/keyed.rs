@@ -1,20 +1,21 @@
-//! Keys: a task that comes against the end of its key's last one, against the pool's end, and for
-//! the last room.
+//! Keyed tasks: a new task against the end of the key's last task, against the end of the pool, and
+//! for the last room.
 
 use std::sync::Arc;
 
-use pool_core::{Builder, Closures, JoinError, Keyed};
+use pool_core::{Builder, Closures, JoinError};
+use pool_util::{Keyed, PoolExt};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync_shim::model::spawn;
 
 use super::{end, untimed};
 
-/// So many workers and some room behind them.
+/// A pool with some room behind its workers.
 fn roomy(capacity: usize) -> Builder<Closures> {
     untimed(capacity).queue_depth(4)
 }
 
-/// What the tasks of one key write without any other synchronization than their order.
+/// Data that only the order of the key's tasks synchronizes.
 #[derive(Clone)]
 struct Line(Arc<AtomicUsize>);
 
@@ -23,18 +24,18 @@ impl Line {
         Self(Arc::new(AtomicUsize::new(0)))
     }
 
-    /// A task that is the `n`th of its key.
+    /// The `n`th task of its key.
     fn task(&self, n: usize) -> impl FnOnce() + Send + 'static {
         let line = self.0.clone();
         move || {
-            // Relaxed, and not one step: it would show another task of the key beside this one, or
-            // one before this one whose writes it does not see.
+            // Relaxed, and not one step, so that a concurrent task of the key, or an earlier one
+            // whose writes are not visible, fails the assertion.
             assert_eq!(line.load(Relaxed), n);
             line.store(n + 1, Relaxed);
         }
     }
 
-    /// Whatever its place.
+    /// A task at any place in the order.
     fn any(&self) -> impl FnOnce() + Send + 'static {
         let line = self.0.clone();
         move || line.store(line.load(Relaxed) + 1, Relaxed)
@@ -49,9 +50,10 @@ fn submit(keyed: &Keyed<u8>, task: impl FnOnce() + Send + 'static) {
     keyed.submit(1, task).unwrap();
 }
 
-/// The worker closes the lane as the next task comes: it opens it again, or is found in it.
+/// The worker closes the lane while the next task arrives: the task opens it again, or the worker
+/// finds it.
 #[testkit::model(preemptions = 3)]
-fn a_keys_next_task_racing_the_end_of_the_last_is_run_after_it() {
+fn a_new_task_racing_the_end_of_its_keys_last_task_runs_after_it() {
     let pool = roomy(2).build().unwrap();
     let (keyed, line) = (pool.keyed(), Line::new());
     submit(&keyed, line.task(0));
@@ -61,9 +63,9 @@ fn a_keys_next_task_racing_the_end_of_the_last_is_run_after_it() {
     end(&pool);
 }
 
-/// Two that submit to one key: each task has what the key guards for itself.
+/// Two submitters of one key: each task has exclusive access to the data of the key.
 #[testkit::model(preemptions = 2)]
-fn two_submitters_of_one_key_racing_run_no_task_beside_another() {
+fn two_submitters_racing_on_one_key_run_one_task_at_a_time() {
     let pool = roomy(2).build().unwrap();
     let (keyed, line) = (pool.keyed(), Line::new());
     let (ours, theirs) = (keyed.clone(), line.any());
@@ -75,9 +77,9 @@ fn two_submitters_of_one_key_racing_run_no_task_beside_another() {
     end(&pool);
 }
 
-/// A turn that is over goes to the end of the queue, and is found there.
+/// A turn that has ended goes to the end of the queue, and is popped there.
 #[testkit::model(preemptions = 3)]
-fn a_turn_that_yields_to_another_task_comes_again() {
+fn a_turn_that_yields_to_another_task_is_queued_again() {
     let pool = roomy(1).build().unwrap();
     let (keyed, line, other) = (pool.keyed(), Line::new(), Line::new());
     (0..3).for_each(|n| submit(&keyed, line.task(n)));
@@ -87,7 +89,7 @@ fn a_turn_that_yields_to_another_task_comes_again() {
     end(&pool);
 }
 
-/// Room that was reserved undecided, against the release that retires the workers.
+/// Room reserved on the fast path, against the release that retires the workers.
 #[testkit::model(preemptions = 3)]
 fn a_task_behind_its_key_racing_a_release_runs() {
     let pool = roomy(1).build().unwrap();
@@ -102,7 +104,7 @@ fn a_task_behind_its_key_racing_a_release_runs() {
     end(&pool);
 }
 
-/// What waits behind a key, against a `release_now` that finds its turn, or does not.
+/// A task behind its key, against a `release_now` that finds its turn in the queue or not.
 #[testkit::model(preemptions = 3)]
 fn a_task_behind_its_key_racing_a_release_now_runs_or_is_dropped() {
     let pool = roomy(1).build().unwrap();
@@ -121,9 +123,9 @@ fn a_task_behind_its_key_racing_a_release_now_runs_or_is_dropped() {
     end(&pool);
 }
 
-/// The room of a task that waits behind its key is free when it takes the place of the one before.
+/// The room of a waiting task is free when it replaces the task before it.
 #[testkit::model(preemptions = 2)]
-fn a_submit_that_waits_for_room_racing_its_keys_next_task_gets_it() {
+fn a_submit_that_waits_for_room_racing_a_keys_next_task_gets_it() {
     let pool = untimed(1).queue_depth(1).build().unwrap();
     let (keyed, line) = (pool.keyed(), Line::new());
     (0..3).for_each(|n| submit(&keyed, line.task(n)));
@@ -132,7 +134,7 @@ fn a_submit_that_waits_for_room_racing_its_keys_next_task_gets_it() {
     end(&pool);
 }
 
-/// A handle that drops its task's captures, against the turn that comes to it.
+/// A handle that drops its task's captures, against the turn that reaches the task.
 #[testkit::model(preemptions = 3)]
 fn a_cancel_racing_the_keys_turn_ends_the_task_once() {
     let pool = roomy(1).build().unwrap();
@@ -146,15 +148,15 @@ fn a_cancel_racing_the_keys_turn_ends_the_task_once() {
     end(&pool);
 }
 
-/// The next task of the key takes the ended one's place before a join of that returns: so there is
-/// room for a call that does not wait.
+/// The next task of the key replaces the ended one before a join of that returns, so there is room
+/// for a call that does not wait.
 #[testkit::model(preemptions = 2)]
-fn a_try_after_a_join_racing_the_keys_next_task_is_accepted() {
+fn a_keyed_try_submit_after_a_join_racing_the_next_task_is_accepted() {
     let pool = untimed(1).queue_depth(2).build().unwrap();
     let (keyed, line) = (pool.keyed(), Line::new());
     let first = keyed.spawn(1, line.task(0)).unwrap();
     submit(&keyed, line.task(1));
-    // Two wait, so that a permit is left when the first one is used up.
+    // Two tasks wait, so that a permit is left when the first one is used.
     submit(&keyed, line.task(2));
     let refused = pool.try_submit(|| ()).is_err();
     first.join().unwrap();
@@ -164,10 +166,10 @@ fn a_try_after_a_join_racing_the_keys_next_task_is_accepted() {
     end(&pool);
 }
 
-/// Two turns of one lane end as a third task of the key comes: it joins the lane or brings a turn, and
-/// the last turn closes the lane.
+/// Two turns of a lane end while a third task of the key arrives: it joins the lane or adds a turn,
+/// and the last turn closes the lane.
 #[testkit::model(preemptions = 2)]
-fn two_turns_of_a_key_that_end_racing_a_third_task_run_it_and_close_the_lane() {
+fn two_ending_turns_of_a_key_racing_a_third_task_run_it_and_close_the_lane() {
     let pool = roomy(2).build().unwrap();
     let (keyed, ran) = (pool.keyed().limit(2), Arc::new(AtomicUsize::new(0)));
     for _ in 0..3 {
@@ -180,7 +182,7 @@ fn two_turns_of_a_key_that_end_racing_a_third_task_run_it_and_close_the_lane() {
     end(&pool);
 }
 
-/// One turn runs while the other is in the queue, and each finds its task: the first that waits.
+/// One turn runs while the other is in the queue, and each pops the first waiting task.
 #[testkit::model(preemptions = 3)]
 fn tasks_of_a_key_with_two_turns_racing_their_submitter_start_in_order() {
     let pool = roomy(1).build().unwrap();
@@ -191,9 +193,9 @@ fn tasks_of_a_key_with_two_turns_racing_their_submitter_start_in_order() {
     end(&pool);
 }
 
-/// A `release_now` that takes none, one or two turns of a lane out of the queue.
+/// A `release_now` that removes zero, one or two turns of a lane from the queue.
 #[testkit::model(preemptions = 3)]
-fn two_turns_of_a_key_racing_a_release_now_leave_no_task_behind() {
+fn two_turns_of_a_key_racing_a_release_now_lose_no_task() {
     let pool = roomy(1).build().unwrap();
     let (keyed, line) = (pool.keyed().limit(2), Line::new());
     submit(&keyed, line.any());

@@ -69,22 +69,16 @@ impl KeyHash {
         Self(low ^ high)
     }
 
-    /// The shard of a key, by bits of the hash that the table does not use.
+    /// The index of the key's shard, by bits of the hash that the table does not use.
     #[inline]
-    pub(super) fn shard(self, shards: u32) -> usize {
-        ((self.spread() >> 40) as u32 % shards) as usize
+    pub(super) fn shard(self, shards: usize) -> usize {
+        (self.spread() >> 40) as u16 as usize % shards
     }
 
     // Spreads 32 bits over 64, because the table uses the lowest and the highest bits of 64.
     #[inline]
     fn spread(self) -> u64 {
         u64::from(self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-    }
-}
-
-impl LaneId {
-    pub(super) fn hash(self) -> KeyHash {
-        self.hash
     }
 }
 
@@ -182,6 +176,20 @@ impl<K, J> Lanes<K, J> {
         let rehash = |lane: &Lane<K, J>| lane.id.hash.spread();
         self.open.insert_unique(hash.spread(), lane, rehash);
         self.most_open = self.most_open.max(self.open.len());
+        id
+    }
+
+    /// Opens a lane with a waiting task, for an empty turn.
+    pub(super) fn open_with(&mut self, hash: KeyHash, key: K, job: J) -> LaneId {
+        let id = self.open(hash, key);
+        let is_it = |lane: &Lane<K, J>| lane.id == id;
+        let lane = self.open.find_mut(hash.spread(), is_it);
+        let lane = lane.expect("it was opened above");
+        lane.turns.empty = 1;
+        if let Some(spare) = self.spare.pop() {
+            lane.waiting = spare;
+        }
+        lane.waiting.push_back(job);
         id
     }
 
@@ -370,10 +378,7 @@ mod tests {
     /// A short-lived key: its lane opens, one task waits in it, the lane closes.
     fn pass(lanes: &mut Lanes<u64, u64>, key: u64) {
         let lane = lanes.open(hash(key << 24 | key), key);
-        lanes
-            .find(lane.hash(), &key)
-            .expect("it is open")
-            .push(|| 1);
+        lanes.find(lane.hash, &key).expect("it is open").push(|| 1);
         let mut taken = VecDeque::new();
         assert_eq!(lanes.take_or_close(lane, &mut taken), None);
         taken.clear();
@@ -390,7 +395,7 @@ mod tests {
                 let lane = lanes.open(hash(key), key);
                 for job in [1, 2] {
                     lanes
-                        .find(lane.hash(), &key)
+                        .find(lane.hash, &key)
                         .expect("it is open")
                         .push(|| job);
                 }
@@ -476,16 +481,13 @@ mod tests {
         let mut lanes = Lanes::<u64, u64>::new(2);
         let lane = lanes.open(hash(7), 7);
         for job in 0..100_000 {
-            lanes
-                .find(lane.hash(), &7)
-                .expect("it is open")
-                .push(|| job);
+            lanes.find(lane.hash, &7).expect("it is open").push(|| job);
         }
         for job in 0..100_000 {
             assert_eq!(lanes.claim_or_leave(lane), (true, None));
             assert_eq!(lanes.next_of(lane), Some(job));
         }
-        let found = lanes.find(lane.hash(), &7).expect("it is open");
+        let found = lanes.find(lane.hash, &7).expect("it is open");
         let kept = found.waiting.capacity();
         assert!(kept <= 8 * SPARE_TASKS, "{kept}");
     }
@@ -497,15 +499,12 @@ mod tests {
         let mut taken = VecDeque::new();
         for tasks in [100_000, 3, 3, 3] {
             for job in 0..tasks {
-                lanes
-                    .find(lane.hash(), &7)
-                    .expect("it is open")
-                    .push(|| job);
+                lanes.find(lane.hash, &7).expect("it is open").push(|| job);
             }
             assert_eq!(lanes.take_or_close(lane, &mut taken), None);
             taken.clear();
         }
-        let found = lanes.find(lane.hash(), &7).expect("it is open");
+        let found = lanes.find(lane.hash, &7).expect("it is open");
         let kept = found.waiting.capacity() + taken.capacity();
         assert!(kept <= 8 * SPARE_TASKS, "{kept}");
     }

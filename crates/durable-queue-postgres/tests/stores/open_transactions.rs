@@ -1,5 +1,5 @@
-//! A transaction of the application that has pushed a job, and does not commit: what it has locked waits for it, and
-//! nothing else does. A call that waited would hang, and the test with it.
+//! An open transaction of the application that has pushed a job: other calls do not wait for it, unless they
+//! need the jobs that it has locked. A call that waited would hang the test.
 
 use std::time::Duration;
 
@@ -41,8 +41,8 @@ fn settle(lease: &Lease, act: Act<'static>) -> Settle<'static> {
 }
 
 #[test]
-fn a_turn_and_all_other_calls_wait_for_no_transaction_of_the_application() {
-    // What it pushes, and whether that locks the job that lies ahead.
+fn no_call_waits_for_an_open_transaction_of_the_application() {
+    // A push, and whether it locks the job claimed ahead.
     let pushes: [(NewJob<'_>, bool); 7] = [
         (JOB, false),
         (keyed(b"new", Merge::Keep), false),
@@ -115,7 +115,7 @@ fn a_turn_and_all_other_calls_wait_for_no_transaction_of_the_application() {
             transaction.commit().unwrap();
 
             if locks_ahead {
-                // A merge has taken it from its holder; else it can be started now.
+                // A merge has taken it from its holder; otherwise it can be started.
                 let verdict = store.turn("queue", &[start], None).unwrap().verdicts[0];
                 let is_merged = pushed.merge == Merge::Latest;
                 assert_eq!(verdict == Verdict::Stale, is_merged, "{pushed:?}");
@@ -124,7 +124,7 @@ fn a_turn_and_all_other_calls_wait_for_no_transaction_of_the_application() {
             let mut ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
             ids.sort_unstable();
             ids.dedup();
-            // All but the one that was acknowledged, with the one that was pushed last, and what the transaction has added.
+            // All jobs except the acknowledged one, plus the last pushed one and those of the transaction.
             let added = matches!(pushed.key, None | Some(b"new" | b"runs"));
             assert_eq!(ids.len(), 6 + usize::from(added), "{pushed:?}");
         }

@@ -1,10 +1,11 @@
-//! Keys with a limit above one: so many tasks of a key at a time, started in order.
+//! Keys with a limit above one: this many tasks of a key run at a time, and start in order.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
-use pool_core::{JoinError, JoinHandle, Keyed, Pool, QueueDepth};
+use pool_core::{JoinError, JoinHandle, Pool, QueueDepth};
+use pool_util::{Keyed, PoolExt};
 use testkit::{Gate, waker_fn};
 
 use crate::support::{Journal, end, enter_line, poll_with, queueing};
@@ -15,7 +16,7 @@ fn wide(capacity: usize) -> Pool {
     pool.build().unwrap()
 }
 
-/// A task of this key that ends when its gate is opened.
+/// A task of this key that waits at its gate.
 fn gated(keyed: &Keyed<u8>, key: u8) -> Gate {
     let gate = Gate::new();
     let wait = gate.clone();
@@ -23,7 +24,7 @@ fn gated(keyed: &Keyed<u8>, key: u8) -> Gate {
     gate
 }
 
-/// As many running tasks of key 1.
+/// Running tasks of key 1.
 fn hold(keyed: &Keyed<u8>, tasks: usize) -> Vec<Gate> {
     let gates: Vec<_> = (0..tasks).map(|_| gated(keyed, 1)).collect();
     for gate in &gates {
@@ -36,7 +37,7 @@ fn open(gates: &[Gate]) {
     gates.iter().for_each(Gate::open);
 }
 
-/// The key is over: nothing of it is left in the pool.
+/// Waits until the key has no task left in the pool.
 fn over(pool: &Pool, keyed: &Keyed<u8>) {
     pool.wait_idle().unwrap();
     let stats = pool.stats();
@@ -45,7 +46,7 @@ fn over(pool: &Pool, keyed: &Keyed<u8>) {
 }
 
 #[testkit::test]
-fn the_limit_of_a_key_runs_at_a_time_and_the_next_starts_as_any_of_them_ends() {
+fn the_limit_bounds_running_tasks_of_a_key_and_any_end_starts_the_next() {
     let pool = wide(4);
     let keyed = pool.keyed().limit(2);
     let mut gates = hold(&keyed, 2);
@@ -58,10 +59,10 @@ fn the_limit_of_a_key_runs_at_a_time_and_the_next_starts_as_any_of_them_ends() {
             (2, 0, waiting),
             "before {next}"
         );
-        // Another key is not hindered.
+        // Another key is not affected.
         assert_eq!(keyed.spawn(2, || 7).unwrap().join().unwrap(), 7);
         assert_eq!(gates[next].arrivals(), 0);
-        // The elder and the younger of the two that run, in turn.
+        // Ends the older and the newer of the two running tasks in turn.
         let ends = if next % 2 == 0 { next - 1 } else { next - 3 };
         gates[ends].open();
         gates[next].wait_for_arrivals(1);
@@ -71,7 +72,7 @@ fn the_limit_of_a_key_runs_at_a_time_and_the_next_starts_as_any_of_them_ends() {
 }
 
 #[testkit::test]
-fn two_keys_at_their_limits_do_not_hinder_each_other() {
+fn two_keys_at_their_limits_do_not_affect_each_other() {
     let pool = wide(4);
     let keyed = pool.keyed().limit(2);
     let [ones, twos] = [1, 2].map(|key| [(); 3].map(|()| gated(&keyed, key)));
@@ -87,7 +88,7 @@ fn two_keys_at_their_limits_do_not_hinder_each_other() {
 }
 
 #[testkit::test]
-fn the_tasks_of_a_key_start_in_order_though_turns_of_it_are_in_the_queue() {
+fn tasks_of_a_key_start_in_order_although_its_turns_are_queued() {
     let (pool, journal) = (wide(1), Journal::new());
     let keyed = pool.keyed().limit(3);
     let gates = hold(&keyed, 1);
@@ -141,7 +142,7 @@ fn a_panic_ends_one_task_of_the_limit() {
     let panics: Vec<JoinHandle<()>> = (0..4)
         .map(|_| keyed.spawn(1, || panic!("a task")).unwrap())
         .collect();
-    open(&gates[..1]); // The other one stays on its worker meanwhile.
+    open(&gates[..1]); // The other task stays on its worker meanwhile.
     for handle in panics {
         assert!(matches!(handle.join(), Err(JoinError::Panicked(_))));
     }
@@ -164,7 +165,7 @@ fn a_cancelled_task_holds_its_place_of_the_limit_until_its_turn() {
         let kept = Arc::clone(&kept);
         keyed.spawn(1, move || drop(kept)).unwrap()
     };
-    // One whose turn is in the queue, and one that waits for a turn.
+    // The turn of the first is in the queue, and the others wait for a turn.
     let [queued, waits, last] = [spawn(), spawn(), spawn()];
     assert!(queued.cancel() && waits.cancel());
     assert_eq!(Arc::strong_count(&kept), 2);
@@ -179,18 +180,18 @@ fn a_cancelled_task_holds_its_place_of_the_limit_until_its_turn() {
 }
 
 #[testkit::test]
-fn a_full_pool_refuses_a_key_below_its_limit_and_lets_a_waiting_call_in_later() {
+fn a_full_pool_refuses_a_key_below_its_limit_and_admits_a_waiting_call_later() {
     let (pool, journal) = (queueing(2), Journal::new());
     let keyed = pool.keyed().limit(2);
     let gates = hold(&keyed, 1);
     pool.submit(|| ()).unwrap();
     pool.submit(|| ()).unwrap();
-    // It would be the key's second, and there is no room for it.
+    // It would be the key's second task, and there is no room for it.
     let refused = keyed.try_submit(1, || 5).unwrap_err();
     assert!(refused.is_full());
     let (key, task) = refused.into_task();
     assert_eq!((key, task(), keyed.keys()), (1, 5, 1));
-    // Its room comes as a permit, for another turn of the open lane.
+    // It gets its room as a permit, for another turn of the existing lane.
     let (ours, later) = (keyed.clone(), journal.writer(1));
     let waits = enter_line(&pool, move |_| ours.submit(1, later));
     open(&gates);
@@ -201,7 +202,7 @@ fn a_full_pool_refuses_a_key_below_its_limit_and_lets_a_waiting_call_in_later() 
 }
 
 #[testkit::test]
-fn a_permit_of_a_waiting_call_becomes_another_turn_beside_a_running_one() {
+fn the_permit_of_a_waiting_call_becomes_another_turn_of_a_running_key() {
     let pool = Pool::builder().capacity(2).build().unwrap();
     let keyed = pool.keyed().limit(2);
     let plain = Gate::new();
@@ -214,14 +215,14 @@ fn a_permit_of_a_waiting_call_becomes_another_turn_beside_a_running_one() {
     let waits = enter_line(&pool, move |_| ours.submit(1, move || wait.wait()));
     plain.open();
     waits.join().unwrap().unwrap();
-    second.wait_for_arrivals(1); // Though the first still runs.
+    second.wait_for_arrivals(1); // Although the first one still runs.
     open(&gates);
     second.open();
     over(&pool, &keyed);
 }
 
 #[testkit::test]
-fn a_release_now_drops_what_waits_behind_a_queued_turn_while_another_runs() {
+fn release_now_drops_tasks_behind_a_queued_turn_while_another_runs() {
     let (pool, kept) = (wide(1), Arc::new(()));
     let keyed = pool.keyed().limit(3);
     let gates = hold(&keyed, 1);
@@ -248,7 +249,7 @@ fn a_release_now_drops_what_waits_behind_a_queued_turn_while_another_runs() {
 }
 
 #[testkit::test]
-fn a_release_now_drops_what_waits_behind_running_tasks_when_the_first_of_them_ends() {
+fn release_now_drops_tasks_behind_running_tasks_when_the_first_ends() {
     let pool = wide(2);
     let keyed = pool.keyed().limit(2);
     let gates = hold(&keyed, 2);
@@ -267,7 +268,7 @@ fn a_release_now_drops_what_waits_behind_running_tasks_when_the_first_of_them_en
 }
 
 #[testkit::test]
-fn a_waker_that_holds_a_worker_changes_no_order_of_the_key() {
+fn a_waker_that_holds_a_worker_does_not_change_the_order_of_a_key() {
     let (pool, gate, journal) = (wide(2), Gate::new(), Journal::new());
     let keyed = pool.keyed().limit(2);
     let gates = hold(&keyed, 1);
@@ -281,7 +282,7 @@ fn a_waker_that_holds_a_worker_changes_no_order_of_the_key() {
     assert!(poll_with(&mut awaited, &waker).is_pending());
     held.open();
     gate.wait_for_arrivals(1);
-    // Its worker is in the waker: the key's other turn runs all that waits.
+    // The worker is in the waker, so the key's other turn runs all waiting tasks.
     open(&gates);
     keyed.spawn(1, || ()).unwrap().join().unwrap();
     assert!(journal.entries().into_iter().eq(0..5));
@@ -290,7 +291,7 @@ fn a_waker_that_holds_a_worker_changes_no_order_of_the_key() {
 }
 
 #[testkit::test]
-fn a_limit_of_none_is_one_and_a_limit_makes_keys_of_its_own() {
+fn a_limit_of_zero_is_one_and_a_limited_handle_has_separate_keys() {
     let pool = wide(2);
     let plain = pool.keyed();
     let gates = hold(&plain, 1);

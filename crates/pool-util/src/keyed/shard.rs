@@ -1,0 +1,355 @@
+//! The tasks of some keys, and the turns that run them.
+//!
+//! A turn is a task of the pool. It runs the tasks of one lane in order, and holds room for one of them at a time. With
+//! a limit above one, a lane has several turns.
+//!
+//! The steps (K1, ..) are in `PROTOCOL.md`.
+
+use std::any::type_name;
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::Arc;
+use std::task::Waker;
+
+use pool_core::internals::{
+    Outcome, PoolHandle, TaskContext, TaskResult, Work, job_of, plain_job, work_of,
+};
+use pool_core::{Closures, Permit, Task};
+use sync_shim::foreign::{drop_quietly, wake};
+use sync_shim::{Mutex, MutexGuard};
+
+use super::lanes::{Found, KeyHash, LaneId, Lanes};
+
+/// Number of tasks that a turn runs before it yields to other queued tasks. One in models, so that
+/// a turn yields while tasks wait in its lane.
+const TURN: usize = if cfg!(anthill_loom) { 1 } else { 8 };
+
+/// The job of a task that waits in a lane.
+pub(super) type Job = Task;
+
+/// The lanes of some keys, all on one pool.
+pub(super) struct Shard<K> {
+    pub(super) pool: PoolHandle,
+    lanes: Mutex<Lanes<K, Job>>,
+}
+
+/// The turn of an open lane, and the task it runs first.
+struct Turn<K: Eq + Send + 'static, W> {
+    // One reference count per shard, because it is on the line of the lock, which its user has just taken.
+    shard: Arc<Shard<K>>,
+    lane: LaneId,
+    first: W,
+}
+
+/// A closure that the pool's queue holds in its turn, so that a key with one task costs no place in a lane.
+struct Plain<F>(F);
+
+/// Tasks that a turn carries. With none, the turn takes the lane's first task when it runs.
+struct Taken(VecDeque<Job>);
+
+impl<K: Eq + Send + 'static> Shard<K> {
+    pub(super) fn new(pool: PoolHandle, limit: u32) -> Self {
+        let lanes = Mutex::new(Lanes::new(limit));
+        Self { pool, lanes }
+    }
+
+    /// Number of keys with an unfinished task.
+    pub(super) fn keys(&self) -> usize {
+        self.lanes.lock().len()
+    }
+
+    /// Accepts a closure, unless the pool must decide first: it is full or closed, or has to notify a worker.
+    #[inline]
+    pub(super) fn place_closure<F, T>(
+        self: &Arc<Self>,
+        hash: KeyHash,
+        key: K,
+        task: F,
+    ) -> Result<(), (K, F)>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let mut lanes = self.lanes.lock();
+        if let Some(lane) = lanes.find(hash, &key) {
+            let mut task = Some(task);
+            let job = || plain_job(task.take().expect("it is placed once"));
+            let joined = self.join(lane, job);
+            drop(lanes);
+            return match task {
+                Some(task) => Err((key, task)),
+                None => {
+                    debug_assert!(joined);
+                    // USER CODE: the drop of a key that has a lane already. Last, so that the task is
+                    // accepted even if it panics.
+                    drop_quietly(key);
+                    Ok(())
+                }
+            };
+        }
+        // Opened before the room is known, because the table may have to grow and must not do so
+        // under the pool's lock.
+        let lane = lanes.open(hash, key);
+        let turn = Turn {
+            shard: Arc::clone(self),
+            lane,
+            first: Plain(task),
+        };
+        // Step K1.
+        let Err(refused) = self.pool.try_enter(job_of(turn)) else {
+            return Ok(());
+        };
+        // The job was not accepted, so the lane must not stay open: no turn would close it.
+        let closed = lanes.close(lane);
+        drop(lanes);
+        let (key, _) = closed.expect("it was opened above");
+        let turn = work_of::<Turn<K, Plain<F>>>(refused).expect("it was made of this");
+        Err((key, turn.first.0))
+    }
+
+    /// The same for any task.
+    pub(super) fn place(self: &Arc<Self>, hash: KeyHash, key: K, job: Job) -> Result<(), (K, Job)> {
+        let mut lanes = self.lanes.lock();
+        if let Some(lane) = lanes.find(hash, &key) {
+            let mut job = Some(job);
+            self.join(lane, || job.take().expect("it is placed once"));
+            drop(lanes);
+            return match job {
+                Some(job) => Err((key, job)),
+                None => {
+                    drop_quietly(key); // USER CODE: as in `place_closure`.
+                    Ok(())
+                }
+            };
+        }
+        let lane = lanes.open_with(hash, key, job);
+        // Step K1.
+        if self
+            .pool
+            .try_enter(self.turn(lane, VecDeque::new()))
+            .is_ok()
+        {
+            return Ok(());
+        }
+        let closed = lanes.close(lane);
+        drop(lanes);
+        let (key, mut jobs) = closed.expect("it was opened above");
+        Err((key, jobs.pop_front().expect("it was opened with a job")))
+    }
+
+    /// Adds a task to an open lane, unless the pool must decide first. Under the lanes' lock: otherwise the lane could
+    /// close before the task is in it.
+    #[inline]
+    fn join(self: &Arc<Self>, lane: Found<'_, Job>, job: impl FnOnce() -> Job) -> bool {
+        if lane.is_below_limit() {
+            // Step K2a.
+            let turn = self.turn(lane.id(), VecDeque::new());
+            let entered = self.pool.try_enter(turn).is_ok();
+            if entered {
+                lane.push_with_turn(job);
+            }
+            return entered;
+        }
+        // Step K2.
+        let reserved = self.pool.try_reserve();
+        if reserved {
+            lane.push(job);
+        }
+        reserved
+    }
+
+    /// Step K2b: accepts a task whose room is reserved.
+    pub(super) fn place_reserved(
+        self: &Arc<Self>,
+        hash: KeyHash,
+        key: K,
+        job: Job,
+        permit: Permit<Closures>,
+    ) {
+        let mut lanes = self.lanes.lock();
+        let Some(lane) = lanes.find(hash, &key) else {
+            let lane = lanes.open_with(hash, key, job);
+            drop(lanes);
+            permit.use_for(self.turn(lane, VecDeque::new()));
+            return;
+        };
+        if lane.is_below_limit() {
+            let turn = self.turn(lane.id(), VecDeque::new());
+            lane.push_with_turn(|| job);
+            drop(lanes);
+            permit.use_for(turn);
+        } else {
+            lane.push(|| job);
+            // Before unlocking: the turn may run immediately after that, and uses the room.
+            permit.keep();
+            drop(lanes);
+        }
+        // USER CODE: as in `place_closure`.
+        drop_quietly(key);
+    }
+
+    /// Creates a turn of the lane for the queue, with the tasks that it carries, if any.
+    fn turn(self: &Arc<Self>, lane: LaneId, taken: VecDeque<Job>) -> Job {
+        job_of(Turn {
+            shard: Arc::clone(self),
+            lane,
+            first: Taken(taken),
+        })
+    }
+
+    /// Continues with the lane's next tasks after one has ended.
+    fn go_on(
+        self: &Arc<Self>,
+        lane: LaneId,
+        mut ended: TaskResult,
+        mut taken: VecDeque<Job>,
+    ) -> TaskResult {
+        for done in 1.. {
+            settle(&mut ended);
+            if taken.is_empty() && !self.refill(lane, &mut taken) {
+                return ended;
+            }
+            // Yields after `TURN` tasks, so that a busy key does not starve other queued tasks.
+            let yields = usize::is_multiple_of(done, TURN);
+            // Resolving with user code may be slow: the lane's tasks must not wait for it here.
+            if ended.runs_user_code || !self.pool.try_end_permitted(ended.outcome, yields) {
+                // Step K4. The next task's permit becomes the turn's room in the queue, and the worker ends this
+                // task as any other.
+                self.pool.redeem(self.turn(lane, taken));
+                return ended;
+            }
+            // Only now may the handle resolve: room and figures must show the end first, because
+            // its waiter may look at them.
+            if let Some(waker) = ended.resolve_and_take_waker() {
+                return self.put_off(lane, taken, waker);
+            }
+            ended = self.pool.run(self.next(lane, &mut taken));
+        }
+        ended
+    }
+
+    /// Step K3: takes all tasks waiting in the lane, or closes the lane if there are none.
+    ///
+    /// With a limit above one (K3c) it takes none yet: the turn stays empty, and takes the lane's
+    /// first task when it runs. If all waiting tasks belong to other turns, this turn leaves the
+    /// lane.
+    #[inline]
+    fn refill(&self, lane: LaneId, taken: &mut VecDeque<Job>) -> bool {
+        let mut lanes = self.lanes.lock();
+        if lanes.limit() > 1 {
+            return claim(lanes, lane);
+        }
+        let closed = lanes.take_or_close(lane, taken);
+        drop(lanes);
+        // USER CODE: the drop of a closed lane's key.
+        drop_quietly(closed);
+        !taken.is_empty()
+    }
+
+    /// The turn's next task: the first one it carries, or else step K3d.
+    #[inline]
+    fn next(&self, lane: LaneId, taken: &mut VecDeque<Job>) -> Job {
+        match taken.pop_front() {
+            Some(next) => next,
+            None => self.next_in_lane(lane),
+        }
+    }
+
+    fn next_in_lane(&self, lane: LaneId) -> Job {
+        let next = self.lanes.lock().next_of(lane);
+        next.expect("an empty turn has a task in its lane")
+    }
+
+    /// As step W9 of the pool: puts the turn back before it calls a waker that was registered late, so that no
+    /// task waits for this worker meanwhile.
+    #[cold]
+    fn put_off(self: &Arc<Self>, lane: LaneId, taken: VecDeque<Job>, waker: Waker) -> TaskResult {
+        self.pool.requeue(self.turn(lane, taken));
+        wake(waker);
+        TaskResult::without_handle(Outcome::Requeued)
+    }
+
+    /// Step K5: discards a turn whose task is `first`. Closes the lane, unless it has other turns, and drops the tasks
+    /// that this turn carries (`waiting`) or that wait in the lane and do not belong to other
+    /// turns.
+    #[cold]
+    fn discard(&self, lane: LaneId, first: TaskResult, mut waiting: VecDeque<Job>) -> TaskResult {
+        let left = self.lanes.lock().abandon(lane);
+        let Some((key, mut others)) = left else {
+            return first;
+        };
+        waiting.append(&mut others);
+        for job in waiting {
+            let result = self.release(job);
+            self.pool.end_permitted(result.outcome);
+            result.resolve();
+        }
+        // USER CODE: the drop of the key, after all handles have resolved: it may be slow.
+        drop_quietly(key);
+        first
+    }
+
+    /// Drops a task.
+    fn release(&self, job: Job) -> TaskResult {
+        let mut result = self.pool.drop_unrun(job);
+        settle(&mut result);
+        result
+    }
+}
+
+/// Step K3c, and the drop of the key if that closed the lane.
+#[cold]
+fn claim<K>(mut lanes: MutexGuard<'_, Lanes<K, Job>>, lane: LaneId) -> bool {
+    let (goes_on, closed) = lanes.claim_or_leave(lane);
+    drop(lanes);
+    // USER CODE: the drop of a closed lane's key. It must not run under the lock.
+    drop_quietly(closed);
+    goes_on
+}
+
+/// Counts a task that its handle took back as cancelled: unlike other such tasks it kept its place.
+#[inline]
+fn settle(result: &mut TaskResult) {
+    if result.outcome == Outcome::Withdrawn {
+        result.outcome = Outcome::Cancelled;
+    }
+}
+
+impl<K, F, T> Work for Turn<K, Plain<F>>
+where
+    K: Eq + Send + 'static,
+    F: FnOnce() -> T + Send + 'static,
+{
+    fn run(self, context: &TaskContext) -> TaskResult {
+        let Plain(task) = self.first;
+        let ran = context.execute(type_name::<F>(), || drop(task()));
+        let ended = TaskResult::without_handle(Outcome::of(ran));
+        self.shard.go_on(self.lane, ended, VecDeque::new())
+    }
+
+    fn release(self) -> TaskResult {
+        // USER CODE: the drop of a closure that does not run.
+        drop_quietly(self.first);
+        let first = TaskResult::without_handle(Outcome::Released);
+        self.shard.discard(self.lane, first, VecDeque::new())
+    }
+}
+
+impl<K: Eq + Send + 'static> Work for Turn<K, Taken> {
+    fn run(mut self, _: &TaskContext) -> TaskResult {
+        // A `release_now` may have run while the turn was neither queued nor running.
+        if self.shard.pool.discards() {
+            return self.release();
+        }
+        let taken = &mut self.first.0;
+        let first = self.shard.next(self.lane, taken);
+        let ended = self.shard.pool.run(first);
+        self.shard.go_on(self.lane, ended, mem::take(taken))
+    }
+
+    fn release(mut self) -> TaskResult {
+        let first = self.shard.next(self.lane, &mut self.first.0);
+        let first = self.shard.release(first);
+        self.shard.discard(self.lane, first, self.first.0)
+    }
+}
