@@ -56,6 +56,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
         "anthill-benches",
         "charts",
         "compare",
+        "futures-compare",
         "judge",
         "measure",
         "sites",

@@ -5,6 +5,7 @@ mod adapters;
 mod forks;
 mod group;
 mod map;
+mod runtimes;
 mod stress;
 mod user_code;
 
