@@ -59,6 +59,7 @@ impl Core {
         // Cancelled after the section, because a token wakes waiters, which is user code.
         let stop = self.context.stop.ask();
         effects.call_later(move || _ = stop.cancel());
+        self.state.show_discards(true);
         state.take_unstarted(&|job| job.seize(Unrun::Released))
     }
 
@@ -106,6 +107,7 @@ impl Core {
         let was_released = state.reboot(effects);
         if was_released {
             // In the section, so that no new task sees the stop request of the old generation.
+            self.state.show_discards(false);
             self.context.stop.reset();
         }
         was_released

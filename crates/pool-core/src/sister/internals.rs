@@ -11,9 +11,10 @@
 //! | `multi-pool` | [`build_group`], [`name_of_group`], [`are_at_rest`], [`LoadStats`] | members: building them, and reading their figures without a lock (`scheduled-pool` uses [`are_at_rest`] too) |
 //! | `multi-pool` | [`Ticket`], [`Request`], [`Answer`], [`Enqueued`], [`WaiterCount`], [`Deferred`] | waiting in several wait queues at once, and sections under a lock of the group |
 //! | `pool-util` | [`TaskRef`], [`SpawnCell`], [`Listener`] | joining and cancelling the tasks of a group or scope |
-//! | `pool-util` | [`Work`], [`job_of`], [`Ignored`], [`execute_unseen`], [`CarriedSpan`] | tasks that drain a queue of pieces |
+//! | `pool-util` | [`Work`], [`job_of`], [`work_of`], [`plain_job`], [`closure_of`], [`Ignored`], [`execute_unseen`], [`CarriedSpan`] | tasks that drain a queue of pieces |
 //! | `pool-util` | [`Demand`], [`Search`], [`Searches`], [`TicketList`], [`JOIN_SPIN`], [`spin_until`], [`look_before_join`], [`take_woken_joiner`], [`has_unparked_joiner`] | searching, spinning and joining as the pool's workers do |
 //! | `pool-util` | [`OptionsHost`], [`SpawnWithOptions`], [`SubmitWithOptions`], [`AwaitWithOptions`] | a `TaskBuilder` for groups and scopes |
+//! | `pool-util` | [`WaitLimits`], and the calls of [`PoolHandle`] for reserved room | tasks that wait outside the queue with a permit each |
 //! | `multi-pool`, `pool-util` | [`RawHandle`] | the handle of a task without its value's type |
 //! | `pool-util`, `scheduled-pool`, `async-pool` | [`Promise`], [`Promised`], [`Joined`], [`join`], [`poll`] | the result of a task, and waiting for it |
 //! | `pool-util`, `scheduled-pool` | [`TaskContext`], [`TaskResult`], [`Outcome`], [`Recorded`], [`Deadline`] | running a task and reporting its outcome (`async-pool` uses [`TaskContext`] too) |

@@ -254,7 +254,7 @@ impl PoolHandle {
     }
 
     /// Reserves room if that needs no decision. The caller must use it, as if a [`permit`](Self::permit) had been
-    /// [kept](Permit::keep).
+    /// [kept](crate::Permit::keep).
     #[inline]
     pub fn try_reserve(&self) -> bool {
         self.0.state.try_reserve()
