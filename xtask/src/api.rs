@@ -32,17 +32,13 @@ pub(crate) fn run(workspace: &Workspace, update: bool) -> Result<()> {
     for folder in packages::libraries(workspace)? {
         let json = document(workspace, &folder)?;
         let written: Format = serde_json::from_str(&fs::read_to_string(&json)?)?;
-        if written.format_version != FORMAT {
-            ensure!(
-                !update,
-                "this compiler writes format {}, not {FORMAT}",
-                written.format_version
+        let Format { format_version } = written;
+        if format_version != FORMAT {
+            let reason = format!(
+                "this compiler writes format {format_version} of rustdoc's JSON, and {FORMAT} can be read"
             );
-            println!(
-                "THE PUBLIC INTERFACES ARE NOT COMPARED: this compiler writes format {} of rustdoc's JSON, \
-                 and {FORMAT} can be read",
-                written.format_version
-            );
+            ensure!(!update, reason);
+            println!("THE PUBLIC INTERFACES ARE NOT COMPARED: {reason}");
             return Ok(());
         }
         let list = list(&json)?;
@@ -50,12 +46,11 @@ pub(crate) fn run(workspace: &Workspace, update: bool) -> Result<()> {
         if update {
             fs::create_dir_all(&lists)?;
             fs::write(&file, list)?;
-        } else if !matches(
-            &folder,
-            &fs::read_to_string(&file).unwrap_or_default(),
-            &list,
-        ) {
-            differ.push(folder);
+        } else {
+            let listed = fs::read_to_string(&file).unwrap_or_default();
+            if !matches(&folder, &listed, &list) {
+                differ.push(folder);
+            }
         }
     }
     ensure!(
@@ -98,13 +93,9 @@ fn list(json: &Path) -> Result<String> {
 
 /// Whether a crate equals its list. Prints the differences.
 fn matches(folder: &str, listed: &str, now: &str) -> bool {
-    let (before, after): (BTreeSet<_>, BTreeSet<_>) =
-        (listed.lines().collect(), now.lines().collect());
-    for (sign, line) in before
-        .difference(&after)
-        .map(|line| ('-', line))
-        .chain(after.difference(&before).map(|line| ('+', line)))
-    {
+    let [before, after] = [listed, now].map(|it| it.lines().collect::<BTreeSet<_>>());
+    for line in &before ^ &after {
+        let sign = if before.contains(line) { '-' } else { '+' };
         println!("{folder}: {sign} {line}");
     }
     before == after

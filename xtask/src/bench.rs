@@ -10,6 +10,7 @@ use crate::workspace::Workspace;
 
 /// A separate workspace, so that the peers are not dependencies of the crates.
 const MANIFEST: &str = "benches/Cargo.toml";
+const IN: [&str; 2] = ["--manifest-path", MANIFEST];
 
 /// Passes the arguments to the program.
 pub(crate) fn run(workspace: &Workspace, arguments: &[OsString]) -> Result<()> {
@@ -20,32 +21,23 @@ pub(crate) fn run(workspace: &Workspace, arguments: &[OsString]) -> Result<()> {
             .any(|it| names.iter().any(|name| it == name))
     };
     if has(&["--charts"]) {
-        return charts(&shell, &[]);
+        return program(&shell, "charts", &[]);
     }
-    let judge = |shell: &Shell| {
-        let command = cmd!(
-            shell,
-            "cargo run --quiet --manifest-path {MANIFEST} --package judge --"
-        );
-        Ok(command.args(arguments).run()?)
-    };
+    let judge = || program(&shell, "judge", arguments);
     if !has(&["--stores", "--slopes", "--smoke"]) {
-        return judge(&shell);
+        return judge();
     }
     stores::with_servers(workspace, |_, variables| {
         for (variable, url) in variables {
             shell.set_var(variable, url);
         }
-        judge(&shell)
+        judge()
     })
 }
 
-fn charts(shell: &Shell, options: &[&str]) -> Result<()> {
-    let charts = cmd!(
-        shell,
-        "cargo run --quiet --manifest-path {MANIFEST} --package charts --"
-    );
-    Ok(charts.args(options).run()?)
+fn program(shell: &Shell, name: &str, arguments: &[OsString]) -> Result<()> {
+    let run = cmd!(shell, "cargo run --quiet {IN...} --package {name} --");
+    Ok(run.args(arguments).run()?)
 }
 
 /// Checks format, lints and tests of the benchmarks, runs everything in them once, and compares the
@@ -56,42 +48,31 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
         "anthill-benches",
         "charts",
         "compare",
+        "futures-compare",
         "judge",
         "measure",
         "sites",
         "stores",
     ];
     let packages = packages.iter().flat_map(|name| ["--package", name]);
-    cmd!(
-        shell,
-        "cargo fmt --manifest-path {MANIFEST} {packages...} --check"
-    )
-    .run()?;
-    cmd!(
-        shell,
-        "cargo clippy --manifest-path {MANIFEST} --workspace --all-targets -- -D warnings"
-    )
-    .run()?;
-    cmd!(
-        shell,
-        "cargo test --quiet --manifest-path {MANIFEST} --package judge --package measure"
-    )
-    .run()?;
-    charts(&shell, &["--check"])?;
+    cmd!(shell, "cargo fmt {IN...} {packages...} --check").run()?;
+    let all = ["--workspace", "--all-targets", "--", "-D", "warnings"];
+    cmd!(shell, "cargo clippy {IN...} {all...}").run()?;
+    let tested = ["--package", "judge", "--package", "measure"];
+    cmd!(shell, "cargo test --quiet {IN...} {tested...}").run()?;
+    program(&shell, "charts", &["--check".into()])?;
     let smoke = ["--profile", "dev", "--benches", "--", "--test"];
     cmd!(
         shell,
-        "cargo bench --manifest-path {MANIFEST} --package anthill-benches {smoke...}"
+        "cargo bench {IN...} --package anthill-benches {smoke...}"
     )
     .run()?;
     run(workspace, &["--smoke".into()])
 }
 
 fn shell(workspace: &Workspace) -> Result<Shell> {
-    ensure!(
-        workspace.root.join(MANIFEST).exists(),
-        "{MANIFEST} is missing"
-    );
+    let exists = workspace.root.join(MANIFEST).exists();
+    ensure!(exists, "{MANIFEST} is missing");
     let shell = workspace.shell()?;
     shell.set_var("CARGO_TARGET_DIR", workspace.target.join("benches"));
     Ok(shell)

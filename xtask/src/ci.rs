@@ -18,10 +18,7 @@ use anyhow::{Context, Result, ensure};
 use xshell::cmd;
 
 use crate::workspace::{Workspace, package};
-use crate::{
-    api, bench, deps, examples, flags, hygiene, loom, models, packages, shuttle, stores, test,
-    versions,
-};
+use crate::{bench, chore, examples, flags, models, packages, shuttle, stores, test};
 
 type Step = (&'static str, fn(&Workspace) -> Result<()>);
 
@@ -33,14 +30,14 @@ const INCLUDE: &str = "apt-get install postgresql redis-server pgbouncer openssl
 
 const STEPS: [Step; 13] = [
     ("format", format),
-    ("hygiene", |workspace| hygiene::run(workspace, false)),
-    ("dependencies", |workspace| deps::run(workspace, true)),
+    ("hygiene", |_| chore(&["hygiene"])),
+    ("dependencies", |_| chore(&["deps", "--check"])),
     ("licences", packages::check_rules),
     ("clippy", clippy),
     ("docs", docs),
-    ("public interfaces", |workspace| api::run(workspace, false)),
+    ("public interfaces", |_| chore(&["api"])),
     ("each crate alone", each_alone),
-    ("tests", |workspace| test::run(workspace, true, false)),
+    ("tests", |_| chore(&["test", "--all"])),
     ("tests on one core", test::one_core_in_ci),
     ("stack", stack),
     ("stores", stores::in_ci),
@@ -51,23 +48,23 @@ const STEPS: [Step; 13] = [
 const APART: [Step; 7] = [
     ("clippy of the models", clippy_of_models),
     ("fuzz targets", fuzz_targets),
-    ("models", all_models),
+    ("models", |_| chore(&["loom"])),
     ("random schedules", shuttle::in_ci),
     ("benches", bench::check),
     ("packages", packages::pack),
-    ("two versions", versions::in_ci),
+    ("two versions", |_| chore(&["versions"])),
 ];
 
 /// Runs all steps, or those that the flags select.
 pub(crate) fn run(workspace: &Workspace, flags: &flags::Ci) -> Result<()> {
     if let Some(only) = &flags.only {
-        let steps = STEPS.iter().chain(&APART);
-        let steps: Vec<&Step> = steps.filter(|step| step.0.contains(only)).collect();
+        let steps = STEPS.iter().chain(&APART).copied();
+        let steps: Vec<_> = steps.filter(|step| step.0.contains(only)).collect();
         ensure!(!steps.is_empty(), "no step has this name");
         return run_steps(workspace, &steps);
     }
     if flags.apart {
-        return run_steps(workspace, &APART.iter().collect::<Vec<_>>());
+        return run_steps(workspace, &APART);
     }
     let log = workspace.target.join(LOG);
     fs::create_dir_all(&workspace.target)?;
@@ -76,7 +73,7 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Ci) -> Result<()> {
     command.args(["ci", "--apart"]).stderr(output.try_clone()?);
     let begin = Instant::now();
     let mut apart = Apart(command.stdout(output).spawn()?);
-    run_steps(workspace, &STEPS.iter().collect::<Vec<_>>())?;
+    run_steps(workspace, &STEPS)?;
     println!("== waiting for the separate steps: {}", log.display());
     let status = apart.0.wait()?;
     print!("{}", fs::read_to_string(&log)?);
@@ -98,7 +95,7 @@ impl Drop for Apart {
     }
 }
 
-fn run_steps(workspace: &Workspace, steps: &[&Step]) -> Result<()> {
+fn run_steps(workspace: &Workspace, steps: &[Step]) -> Result<()> {
     let begin = Instant::now();
     let mut times = Vec::new();
     for (name, step) in steps {
@@ -127,11 +124,8 @@ fn format(workspace: &Workspace) -> Result<()> {
 
 fn clippy(workspace: &Workspace) -> Result<()> {
     let shell = workspace.shell()?;
-    Ok(cmd!(
-        shell,
-        "cargo clippy --workspace --all-targets --all-features -- -D warnings"
-    )
-    .run()?)
+    let all = ["--workspace", "--all-targets", "--all-features"];
+    Ok(cmd!(shell, "cargo clippy {all...} -- -D warnings").run()?)
 }
 
 fn clippy_of_models(workspace: &Workspace) -> Result<()> {
@@ -170,35 +164,21 @@ fn each_alone(workspace: &Workspace) -> Result<()> {
 /// How far below the top of a worker's stack a task begins, measured in an optimized build.
 fn stack(workspace: &Workspace) -> Result<()> {
     let shell = workspace.shell()?;
+    let test = ["-p", "pool-core", "--test", "stack"];
     Ok(cmd!(
         shell,
-        "cargo test --release -p pool-core --test stack -- --ignored --nocapture"
+        "cargo test --release {test...} -- --ignored --nocapture"
     )
     .run()?)
-}
-
-fn all_models(workspace: &Workspace) -> Result<()> {
-    let flags = flags::Loom {
-        bound: None,
-        only: None,
-        update: false,
-    };
-    loom::run(workspace, &flags)
 }
 
 fn fuzz_targets(workspace: &Workspace) -> Result<()> {
-    const MANIFEST: &str = "fuzz/Cargo.toml";
     let shell = workspace.shell()?;
     shell.set_var("CARGO_TARGET_DIR", workspace.target.join("fuzz"));
     // Lints do not link, so the C++ part of libFuzzer and its compiler are not needed.
-    shell.set_var(
-        "CUSTOM_LIBFUZZER_PATH",
-        workspace.target.join("no-libfuzzer.a"),
-    );
-    cmd!(shell, "cargo fmt --manifest-path {MANIFEST} --check").run()?;
-    Ok(cmd!(
-        shell,
-        "cargo clippy --manifest-path {MANIFEST} --all-targets -- -D warnings"
-    )
-    .run()?)
+    let no_fuzzer = workspace.target.join("no-libfuzzer.a");
+    shell.set_var("CUSTOM_LIBFUZZER_PATH", no_fuzzer);
+    shell.change_dir("fuzz");
+    cmd!(shell, "cargo fmt --check").run()?;
+    Ok(cmd!(shell, "cargo clippy --all-targets -- -D warnings").run()?)
 }

@@ -26,16 +26,16 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Crash) -> Result<()> {
     let seed = flags.seed.unwrap_or(SEED).to_string();
     if let Some(disturbances) = flags.proxy {
         return stores::with_servers(workspace, |shell, _| {
-            let _disturbances = shell.push_env("DURABLE_DISTURBANCES", disturbances.to_string());
-            let _seed = shell.push_env("ANTHILL_SEED", &seed);
+            shell.set_var("DURABLE_DISTURBANCES", disturbances.to_string());
+            shell.set_var("ANTHILL_SEED", &seed);
             let test = ["--nocapture", PROXY];
             Ok(cmd!(shell, "cargo test --quiet {EACH...} -- {test...}").run()?)
         });
     }
     if let Some(restarts) = flags.restarts {
         return stores::with_servers(workspace, |shell, _| {
-            let _restarts = shell.push_env("DURABLE_CRASHES", restarts.to_string());
-            let _seed = shell.push_env("ANTHILL_SEED", &seed);
+            shell.set_var("DURABLE_CRASHES", restarts.to_string());
+            shell.set_var("ANTHILL_SEED", &seed);
             let restart = stores::restart_of_postgres(workspace, shell)?;
             // The test of PostgreSQL is otherwise left out, because it kills the server of all
             // tests.

@@ -8,12 +8,11 @@ use anyhow::{Context, Result, ensure};
 use xshell::cmd;
 
 use crate::packages;
+use crate::test::TRIPLE;
 use crate::workspace::{Workspace, package};
 
 /// Relative to the root.
 const DOC: &str = "docs/dependencies.md";
-/// Trees differ between platforms. The page shows this platform.
-const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 const HEAD: &str = "\
 # Dependencies of each crate
 
@@ -45,18 +44,14 @@ fn page(workspace: &Workspace) -> Result<String> {
     let shell = workspace.shell()?;
     let mut page = HEAD.to_owned();
     for name in packages::libraries(workspace)? {
-        let package = package(&name);
-        let tree = cmd!(
-            shell,
-            "cargo tree --edges normal --target {TRIPLE} --package {package}"
-        )
-        .quiet()
-        .read()?;
+        let of = ["--target", TRIPLE, "--package", package(&name)];
+        let tree = cmd!(shell, "cargo tree --edges normal {of...}")
+            .quiet()
+            .read()?;
+        let (count, tree) = (locked_packages(workspace, &name)?, without_paths(&tree));
         let _ = write!(
             page,
-            "\n## {name}\nPackages in a lock file: {}.\n```text\n{}\n```\n",
-            locked_packages(workspace, &name)?,
-            without_paths(&tree)
+            "\n## {name}\nPackages in a lock file: {count}.\n```text\n{tree}\n```\n"
         );
     }
     Ok(page)
@@ -92,10 +87,8 @@ fn locked_packages(workspace: &Workspace, name: &str) -> Result<usize> {
     fs::copy(workspace.root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
     let shell = workspace.shell()?;
     shell.change_dir(&folder);
-    cmd!(shell, "cargo metadata --format-version 1")
-        .quiet()
-        .ignore_stdout()
-        .run()?;
+    let metadata = cmd!(shell, "cargo metadata --format-version 1");
+    metadata.quiet().ignore_stdout().run()?;
     let lock = fs::read_to_string(folder.join("Cargo.lock"))?;
     // Minus the dependent crate itself.
     Ok(lock.matches("[[package]]").count() - 1)

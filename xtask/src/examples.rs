@@ -1,15 +1,16 @@
 //! Runs each example once, as a user would: those of the crates, and those that are packages.
 
-use std::env::consts::EXE_EXTENSION;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 use xshell::cmd;
 
-use crate::process;
+use crate::process::{self, Binary};
 use crate::test::WHOLE;
-use crate::workspace::{Workspace, file_name, package};
+use crate::workspace::Workspace;
 
 /// An example that takes longer waits for input or hangs.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -26,54 +27,36 @@ fn arguments(example: &str) -> &'static [&'static str] {
 /// Runs all examples, without input.
 pub(crate) fn smoke(workspace: &Workspace) -> Result<()> {
     let shell = workspace.shell()?;
-    cmd!(shell, "cargo build {WHOLE...} --bins --examples").run()?;
-    for name in workspace.examples()? {
-        run(workspace, &name, &name, "debug")?;
-    }
-    for folder in workspace.crates()? {
-        for example in examples(workspace, &folder)? {
-            run(workspace, package(&folder), &example, "debug/examples")?;
-        }
-    }
-    Ok(())
+    let mut command = cmd!(shell, "cargo build {WHOLE...} --bins --examples").into();
+    let examples = workspace.root.join("examples");
+    let is_example = |message: &Value| {
+        let is_package = message["manifest_path"]
+            .as_str()
+            .is_some_and(|it| Path::new(it).starts_with(&examples));
+        is_package || message["target"]["kind"][0] == "example"
+    };
+    let programs = process::build(&mut command, is_example)?;
+    ensure!(!programs.is_empty(), "there are no examples");
+    programs.iter().try_for_each(|it| run(workspace, it))
 }
 
-/// Runs one example, whose program is in this folder of the target directory.
-fn run(workspace: &Workspace, package: &str, example: &str, folder: &str) -> Result<()> {
-    let program = workspace.target.join(folder).join(example);
+fn run(workspace: &Workspace, Binary { package, path }: &Binary) -> Result<()> {
+    let example = path
+        .file_stem()
+        .context("a program has a name")?
+        .to_string_lossy();
     let log = format!("examples/{package}.{example}.log");
-    let mut command = Command::new(program.with_extension(EXE_EXTENSION));
+    let mut command = Command::new(path);
     command
-        .args(arguments(example))
+        .args(arguments(&example))
         .current_dir(&workspace.root);
     let ended = process::run_logged(&mut command, &workspace.target.join(log), Some(LIMIT))?;
     if !ended.success() {
         print!("{}", ended.output);
     }
-    ensure!(
-        ended.status.is_some(),
-        "example {example} of {package} does not end"
-    );
-    ensure!(ended.success(), "example {example} of {package} failed");
+    let place = format!("example {example} of {package}");
+    ensure!(ended.status.is_some(), "{place} does not end");
+    ensure!(ended.success(), "{place} failed");
     println!("{:>6.1} s  {package}: {example}", ended.time.as_secs_f32());
     Ok(())
-}
-
-/// `examples/NAME.rs` and `examples/NAME/main.rs`.
-fn examples(workspace: &Workspace, folder: &str) -> Result<Vec<String>> {
-    let folder = format!("crates/{folder}/examples");
-    if !workspace.root.join(&folder).exists() {
-        return Ok(Vec::new());
-    }
-    let mut names = Vec::new();
-    for path in workspace.files(&folder)? {
-        let path = path.strip_prefix(&folder)?;
-        let program = match path.components().count() {
-            1 => path.with_extension(""),
-            2 if path.ends_with("main.rs") => path.with_file_name(""),
-            _ => continue,
-        };
-        names.push(file_name(&program).context("an example's name is text")?);
-    }
-    Ok(names)
 }

@@ -42,23 +42,21 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Loom) -> Result<()> {
     // A bound from the command line may take a day.
     let limit = bound.is_none().then_some(LIMIT);
     let runs = models::run_all(tests, bound, limit, &target.join("logs"), report)?;
-    let failed = runs
-        .iter()
-        .filter(|run| !matches!(run.verdict, Verdict::Passed(_)))
-        .count();
-    ensure!(failed == 0, "{failed} of {} model tests failed", runs.len());
+    let passed = |run: &&Run| matches!(run.verdict, Verdict::Passed(_));
+    let (passed, count) = (runs.iter().filter(passed).count(), runs.len());
+    ensure!(
+        passed == count,
+        "{} of {count} model tests failed",
+        count - passed
+    );
 
     let ran = table_of(&runs)?;
     let total: u64 = ran.values().sum();
-    let summary = format!(
-        "loom: {} models completed in {total} iterations, {:.0} s",
-        ran.len(),
-        begin.elapsed().as_secs_f32()
-    );
+    let (count, seconds) = (ran.len(), begin.elapsed().as_secs());
     if flags.bound.is_none() {
         settle(workspace, &ran, flags)?;
     }
-    println!("{summary}");
+    println!("loom: {count} models completed in {total} iterations, {seconds} s");
     Ok(())
 }
 
@@ -66,12 +64,12 @@ fn report(run: &Run) {
     let seconds = run.time.as_secs_f32();
     match &run.verdict {
         Verdict::Passed(models) => {
-            for model in models {
-                let Completed {
-                    name,
-                    bound,
-                    iterations,
-                } = model;
+            for Completed {
+                name,
+                bound,
+                iterations,
+            } in models
+            {
                 println!("{iterations:>10} iterations, bound {bound}, {seconds:>6.1} s  {name}");
             }
         }
@@ -89,14 +87,9 @@ fn table_of(runs: &[Run]) -> Result<Table> {
         let Verdict::Passed(models) = &run.verdict else {
             continue;
         };
-        for Completed {
-            name,
-            bound,
-            iterations,
-        } in models.iter().cloned()
-        {
-            let twin = table.insert((name.clone(), bound), iterations);
-            ensure!(twin.is_none(), "two models are called `{name}`");
+        for it in models {
+            let twin = table.insert((it.name.clone(), it.bound.clone()), it.iterations);
+            ensure!(twin.is_none(), "two models are called `{}`", it.name);
         }
     }
     Ok(table)
@@ -144,21 +137,17 @@ fn compare(table: &Table, ran: &Table, whole: bool) -> Vec<String> {
 
 fn parse(text: &str) -> Result<Table> {
     let mut lines = text.lines();
-    ensure!(
-        lines.next() == Some(HEADER),
-        "{TABLE} does not begin with `{HEADER}`"
-    );
-    lines
-        .map(|line| {
-            let [name, bound, iterations] = line.split('\t').collect::<Vec<_>>()[..] else {
-                bail!("{TABLE}: not three columns: {line}");
-            };
-            let iterations = iterations
-                .parse()
-                .with_context(|| format!("{TABLE}: {line}"))?;
-            Ok(((name.to_owned(), bound.to_owned()), iterations))
-        })
-        .collect()
+    let has_header = lines.next() == Some(HEADER);
+    ensure!(has_header, "{TABLE} does not begin with `{HEADER}`");
+    let rows = lines.map(|line| {
+        let place = || format!("{TABLE}: {line}");
+        let [name, bound, iterations] = line.split('\t').collect::<Vec<_>>()[..] else {
+            bail!("not three columns: {}", place());
+        };
+        let key = (name.to_owned(), bound.to_owned());
+        Ok((key, iterations.parse().with_context(place)?))
+    });
+    rows.collect()
 }
 
 fn print(table: &Table) -> String {
@@ -174,9 +163,8 @@ mod tests {
     use super::*;
 
     fn table(rows: &[(&str, u64)]) -> Table {
-        rows.iter()
-            .map(|(name, iterations)| (((*name).to_owned(), "2".to_owned()), *iterations))
-            .collect()
+        let row = |&(name, iterations): &(&str, _)| ((name.to_owned(), "2".to_owned()), iterations);
+        rows.iter().map(row).collect()
     }
 
     #[test]

@@ -57,6 +57,12 @@ fn main() -> ExitCode {
     }
 }
 
+/// Runs the chore of a command line.
+pub(crate) fn chore(words: &[&str]) -> anyhow::Result<()> {
+    let words = words.iter().map(Into::into).collect();
+    run(flags::Xtask::from_vec(words)?.subcommand)
+}
+
 fn run(chore: XtaskCmd) -> anyhow::Result<()> {
     let workspace = Workspace::locate()?;
     match chore {

@@ -3,6 +3,7 @@
 //! Not for advisories, which need a database from the network: `cargo deny check`.
 
 use std::env;
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
@@ -53,7 +54,7 @@ pub(crate) fn pack(workspace: &Workspace) -> Result<()> {
         let list = list.quiet().read()?;
         let lacks = HELD
             .iter()
-            .find(|file| !list.lines().any(|held| held == **file));
+            .find(|file| !list.lines().any(|it| it == **file));
         ensure!(lacks.is_none(), "the package {name} lacks {lacks:?}");
     }
     // A new folder, and nothing unpacked: cargo would reuse a crate that it unpacked and built from
@@ -61,10 +62,12 @@ pub(crate) fn pack(workspace: &Workspace) -> Result<()> {
     let built = workspace.target.join("packages");
     shell.remove_path(&built)?;
     forget_unpacked(&shell)?;
-    let publish = cmd!(
-        shell,
-        "cargo publish --dry-run --workspace --allow-dirty --target-dir {built}"
-    );
+    let common = [
+        OsStr::new("--allow-dirty"),
+        OsStr::new("--target-dir"),
+        built.as_os_str(),
+    ];
+    let publish = cmd!(shell, "cargo publish --dry-run --workspace {common...}");
     let output = publish.ignore_status().output()?;
     let complaints = String::from_utf8_lossy(&output.stderr);
     eprint!("{complaints}");
@@ -74,11 +77,7 @@ pub(crate) fn pack(workspace: &Workspace) -> Result<()> {
         println!("THE REGISTRY DOES NOT ANSWER: the crates are packaged, but not compared with it");
         let published = published(workspace)?;
         let packages = published.iter().flat_map(|folder| ["-p", package(folder)]);
-        cmd!(
-            shell,
-            "cargo package {packages...} --allow-dirty --offline --target-dir {built}"
-        )
-        .run()?;
+        cmd!(shell, "cargo package {packages...} --offline {common...}").run()?;
     }
     Ok(())
 }
@@ -151,66 +150,51 @@ struct Dependency {
 pub(crate) fn check_rules(workspace: &Workspace) -> Result<()> {
     let rules: Rules = toml::from_str(&workspace.read(RULES)?).context(RULES)?;
     let shell = workspace.shell()?;
-    let metadata = cmd!(shell, "cargo metadata --format-version 1 --all-features")
-        .quiet()
-        .read()?;
-    let metadata: Metadata = serde_json::from_str(&metadata)?;
-    let offences: Vec<String> = offences(&rules, &metadata.packages);
+    let metadata = cmd!(shell, "cargo metadata --format-version 1 --all-features");
+    let Metadata { packages } = serde_json::from_str(&metadata.quiet().read()?)?;
+    let offences = offences(&rules, &packages);
     for offence in &offences {
         println!("{offence}");
     }
-    ensure!(
-        offences.is_empty(),
-        "{} offences against {RULES}",
-        offences.len()
-    );
+    let count = offences.len();
+    ensure!(count == 0, "{count} offences against {RULES}");
     println!(
         "licences: {} packages, all allowed by {RULES}",
-        metadata.packages.len()
+        packages.len()
     );
     Ok(())
 }
 
 fn offences(rules: &Rules, packages: &[Package]) -> Vec<String> {
     let mut offences = Vec::new();
-    let ours = packages.iter().filter(|package| package.source.is_none());
+    let ours = packages.iter().filter(|it| it.source.is_none());
     let promised = ours
-        .filter_map(|package| minor(package.rust_version.as_deref()?))
+        .filter_map(|it| minor(it.rust_version.as_deref()?))
         .min();
-    for Package {
-        name,
-        license,
-        source,
-        rust_version,
-        dependencies,
-    } in packages
-    {
-        let license = license.as_deref().unwrap_or("none");
+    for package in packages {
+        let mut offend = |what: String| offences.push(format!("{}: {what}", package.name));
+        let license = package.license.as_deref().unwrap_or("none");
         if !is_allowed(license, &rules.licenses.allow) {
-            offences.push(format!("{name}: its licence is not allowed: {license}"));
+            offend(format!("its licence is not allowed: {license}"));
         }
-        if source
-            .as_ref()
-            .is_some_and(|source| !source.starts_with("registry+"))
-        {
-            offences.push(format!("{name}: it is not from a registry"));
+        let source = package.source.as_deref();
+        if source.is_some_and(|source| !source.starts_with("registry+")) {
+            offend("it is not from a registry".to_owned());
         }
-        let version = rust_version.as_deref().unwrap_or_default();
+        let version = package.rust_version.as_deref().unwrap_or_default();
         if minor(version) > promised {
-            offences.push(format!(
-                "{name}: it needs Rust {version}, newer than the workspace's"
+            offend(format!(
+                "it needs Rust {version}, newer than the workspace's"
             ));
         }
-        let ordinary = dependencies
-            .iter()
-            .filter(|to| to.kind.as_deref() != Some("dev"));
-        let banned = |to: &&Dependency| {
-            let mut bans = rules.bans.deny.iter();
-            bans.any(|ban| ban.name == to.name && !ban.wrappers.contains(name))
-        };
         // The dependencies of other people's crates are not restricted.
-        let banned = ordinary.filter(|_| source.is_none()).filter(banned);
-        offences.extend(banned.map(|to| format!("{name}: it may not depend on {}", to.name)));
+        let restricted = package.dependencies.iter().filter(|_| source.is_none());
+        for to in restricted.filter(|to| to.kind.as_deref() != Some("dev")) {
+            let mut bans = rules.bans.deny.iter();
+            if bans.any(|ban| ban.name == to.name && !ban.wrappers.contains(&package.name)) {
+                offend(format!("it may not depend on {}", to.name));
+            }
+        }
     }
     offences
 }
@@ -231,6 +215,8 @@ fn is_allowed(license: &str, allowed: &[String]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -254,23 +240,12 @@ mod tests {
         let rules =
             "licenses.allow = ['MIT']\nbans.deny = [{ crate = 'loom', wrappers = ['shim'] }]";
         let rules: Rules = toml::from_str(rules).expect("well-formed");
-        let of = |name: &str, source: Option<&str>, kind: Option<&str>, rust: &str| {
-            let (name, license, rust_version) = (
-                name.to_owned(),
-                Some("MIT".to_owned()),
-                Some(rust.to_owned()),
-            );
-            let to = Dependency {
-                name: "loom".to_owned(),
-                kind: kind.map(str::to_owned),
-            };
-            Package {
-                name,
-                license,
-                source: source.map(str::to_owned),
-                rust_version,
-                dependencies: vec![to],
-            }
+        let of = |name: &str, source: Option<&str>, kind: Option<&str>, rust: &str| -> Package {
+            let package = json!({
+                "name": name, "license": "MIT", "source": source, "rust_version": rust,
+                "dependencies": [{ "name": "loom", "kind": kind }],
+            });
+            serde_json::from_value(package).expect("well-formed")
         };
         let ours = || of("shim", None, None, "1.88");
         let theirs = |source, rust| offences(&rules, &[ours(), of("it", Some(source), None, rust)]);
@@ -282,9 +257,7 @@ mod tests {
         assert_eq!(theirs("registry+x", "1.88.0"), [""; 0]);
         assert_eq!(theirs("registry+x", "1.9"), [""; 0]);
         assert_eq!(theirs("git+x", "1.88"), ["it: it is not from a registry"]);
-        assert_eq!(
-            theirs("registry+x", "1.89"),
-            ["it: it needs Rust 1.89, newer than the workspace's"]
-        );
+        let newer = ["it: it needs Rust 1.89, newer than the workspace's"];
+        assert_eq!(theirs("registry+x", "1.89"), newer);
     }
 }

@@ -35,9 +35,8 @@ pub(crate) fn map<T: Send, W, R: Send>(
     };
     thread::scope(|scope| -> Result<()> {
         let serve = &serve;
-        let threads: Vec<_> = (0..threads)
-            .map(|it| scope.spawn(move || serve(it)))
-            .collect();
+        let threads = (0..threads).map(|it| scope.spawn(move || serve(it)));
+        let threads: Vec<_> = threads.collect();
         let mut ended = threads.into_iter().map(thread::ScopedJoinHandle::join);
         ended.try_for_each(|ended| ended.unwrap_or_else(|panic| resume_unwind(panic)))
     })?;

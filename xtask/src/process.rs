@@ -10,6 +10,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use wait_timeout::ChildExt as _;
 
+use crate::workspace::{file_name, package};
+
 /// The end of a process.
 #[derive(Debug)]
 pub(crate) struct Ended {
@@ -69,32 +71,60 @@ pub(crate) fn run_logged(
     })
 }
 
-/// A test binary that cargo has built.
+/// A test or program that cargo has built.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TestBinary {
+pub(crate) struct Binary {
     /// The folder of its crate, which has the crate's name.
     pub(crate) package: String,
     /// The path of the binary.
     pub(crate) path: PathBuf,
 }
 
+/// A quiet cargo command for these crates of the tree at `root`.
+pub(crate) fn cargo<'a>(
+    subcommand: &str,
+    root: &Path,
+    target: &Path,
+    crates: impl IntoIterator<Item = &'a String>,
+) -> Command {
+    let mut command = Command::new("cargo");
+    command
+        .args([subcommand, "--quiet"])
+        .args(crates.into_iter().flat_map(|name| ["-p", package(name)]))
+        .current_dir(root)
+        .env("CARGO_TARGET_DIR", target)
+        // It would replace RUSTFLAGS.
+        .env_remove("CARGO_ENCODED_RUSTFLAGS");
+    command
+}
+
 /// Runs a `cargo test --no-run` command and returns the binaries.
-pub(crate) fn build_tests(command: &mut Command) -> Result<Vec<TestBinary>> {
+pub(crate) fn build_tests(command: &mut Command) -> Result<Vec<Binary>> {
+    build(command, is_test)
+}
+
+/// The messages are also about the programs that the tests run.
+fn is_test(message: &Value) -> bool {
+    message["profile"]["test"] == true
+}
+
+/// Runs a command of cargo that builds, and returns the binaries whose messages are `wanted`.
+pub(crate) fn build(command: &mut Command, wanted: impl Fn(&Value) -> bool) -> Result<Vec<Binary>> {
     let output = command
         .arg("--message-format=json-render-diagnostics")
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
         .context("cargo does not start")?;
-    ensure!(output.status.success(), "the tests do not build");
-    Ok(test_binaries(&String::from_utf8_lossy(&output.stdout)))
+    ensure!(output.status.success(), "the build failed");
+    Ok(binaries(&String::from_utf8_lossy(&output.stdout), wanted))
 }
 
 /// A test function.
 #[derive(Debug, Clone)]
 pub(crate) struct Test {
     /// The binary that contains it.
-    pub(crate) binary: TestBinary,
+    pub(crate) binary: Binary,
     /// Its path within the binary.
     pub(crate) test: String,
 }
@@ -106,7 +136,7 @@ impl fmt::Display for Test {
 }
 
 /// Lists the tests in these binaries.
-pub(crate) fn list_tests(binaries: Vec<TestBinary>) -> Result<Vec<Test>> {
+pub(crate) fn list_tests(binaries: Vec<Binary>) -> Result<Vec<Test>> {
     let mut tests = Vec::new();
     for binary in binaries {
         let output = Command::new(&binary.path)
@@ -115,14 +145,11 @@ pub(crate) fn list_tests(binaries: Vec<TestBinary>) -> Result<Vec<Test>> {
             .with_context(|| binary.path.display().to_string())?;
         ensure!(output.status.success(), "{} --list", binary.path.display());
         let list = String::from_utf8_lossy(&output.stdout);
-        tests.extend(
-            list.lines()
-                .filter_map(|line| line.strip_suffix(": test"))
-                .map(|test| Test {
-                    binary: binary.clone(),
-                    test: test.to_owned(),
-                }),
-        );
+        let names = list.lines().filter_map(|line| line.strip_suffix(": test"));
+        tests.extend(names.map(|test| Test {
+            binary: binary.clone(),
+            test: test.to_owned(),
+        }));
     }
     Ok(tests)
 }
@@ -141,21 +168,16 @@ impl Test {
     }
 }
 
-/// The test binaries in cargo's messages, one JSON object per line. The messages also contain the
-/// programs that the tests run.
-pub(crate) fn test_binaries(messages: &str) -> Vec<TestBinary> {
-    let messages = messages
-        .lines()
-        .filter_map(|line| serde_json::from_str(line).ok());
-    let binaries = messages.filter_map(|message: Value| {
+/// The binaries in cargo's messages, one JSON object per line.
+fn binaries(messages: &str, wanted: impl Fn(&Value) -> bool) -> Vec<Binary> {
+    let binaries = messages.lines().filter_map(|line| {
+        let message: Value = serde_json::from_str(line).ok()?;
         let folder = Path::new(message["manifest_path"].as_str()?).parent()?;
-        message["profile"]["test"]
-            .as_bool()
-            .filter(|is_test| *is_test)?;
-        Some(TestBinary {
-            package: crate::workspace::file_name(folder)?,
+        let binary = Binary {
+            package: file_name(folder)?,
             path: message["executable"].as_str()?.into(),
-        })
+        };
+        wanted(&message).then_some(binary)
     });
     binaries.collect()
 }
@@ -177,11 +199,11 @@ mod tests {
             message("b", "\"/t/b-1\"", true),
             r#"{"reason":"build-finished","success":true}"#.to_owned(),
         ];
-        let expected = TestBinary {
+        let expected = Binary {
             package: "b".to_owned(),
             path: "/t/b-1".into(),
         };
-        assert_eq!(test_binaries(&messages.join("\n")), [expected]);
+        assert_eq!(binaries(&messages.join("\n"), is_test), [expected]);
     }
 
     #[test]

@@ -18,28 +18,23 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Sanitize) -> Result<()> 
         Some(package) => vec![package.clone()],
         None => [workspace.crates()?, workspace.examples()?].concat(),
     };
-    let packages: Vec<_> = packages
-        .iter()
-        .flat_map(|name| ["-p", package(name)])
-        .collect();
+    let packages = packages.iter().flat_map(|name| ["-p", package(name)]);
+    let packages: Vec<_> = packages.collect();
     let shell = workspace.shell()?;
     // Reports contain line numbers.
     let _lines = shell.push_env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only");
     // Multiplies the limits of the watchdogs.
     let _slowdown = shell.push_env("TESTKIT_SLOWDOWN", "20");
-    let tools = flags
-        .tool
-        .as_deref()
-        .map_or(vec!["asan", "tsan"], |tool| vec![tool]);
-    for tool in &tools {
-        match *tool {
+    let tools = flags.tool.as_deref().unwrap_or("asan tsan");
+    for tool in tools.split(' ') {
+        match tool {
             "asan" => asan(workspace, &shell, &packages)?,
             "tsan" => tsan(workspace, &shell, &packages, flags.install)?,
             "memcheck" => memcheck(workspace, &shell, &packages, flags.install)?,
             _ => bail!("the sanitizers are asan, tsan and memcheck"),
         }
     }
-    println!("sanitize: no report of {}", tools.join(" and "));
+    println!("sanitize: no report of {tools}");
     Ok(())
 }
 
@@ -50,10 +45,8 @@ fn asan(workspace: &Workspace, shell: &Shell, packages: &[&str]) -> Result<()> {
     // the process by a signal, as it does without the sanitizer.
     let _options = shell.push_env("ASAN_OPTIONS", "allocator_may_return_null=1:handle_segv=0");
     let suppressions = workspace.root.join("xtask/lsan.supp");
-    let suppressions = format!(
-        "suppressions={}:print_suppressions=0",
-        suppressions.display()
-    );
+    let suppressions = suppressions.display();
+    let suppressions = format!("suppressions={suppressions}:print_suppressions=0");
     let _leaks = shell.push_env("LSAN_OPTIONS", suppressions);
     let _target = shell.push_env("CARGO_TARGET_DIR", workspace.target.join("asan"));
     test::sanitized(shell, packages, &[], &[]).context("AddressSanitizer")
@@ -61,11 +54,9 @@ fn asan(workspace: &Workspace, shell: &Shell, packages: &[&str]) -> Result<()> {
 
 /// Tests that fail under the sanitizer: it has a thread of its own, which one test would count, and
 /// it delays signals during system calls, in which the tests of signals block.
-const SKIPPED: [&str; 4] = [
-    "--skip",
-    "the_first_task_starts_the_first_thread",
-    "--skip",
-    "signals::",
+const SKIPPED: [&str; 2] = [
+    "--skip=the_first_task_starts_the_first_thread",
+    "--skip=signals::",
 ];
 
 /// Uses an instrumented standard library. Otherwise each of its locks and condition variables would
@@ -96,28 +87,29 @@ fn memcheck(workspace: &Workspace, shell: &Shell, packages: &[&str], install: bo
     if install && !succeeds("valgrind", &["--version"]) {
         cmd!(shell, "apt-get install -y --no-install-recommends valgrind").run()?;
     }
-    require(
-        "valgrind",
-        &["--version"],
-        "apt-get install valgrind (or pass --install)",
-    )?;
-    let command = cmd!(
-        shell,
-        "cargo test --release --all-features --tests --no-run {packages...}"
-    )
-    .env("CARGO_TARGET_DIR", workspace.target.join("memcheck"));
-    let binaries = process::build_tests(&mut Command::from(command))?;
+    let remedy = "apt-get install valgrind (or pass --install)";
+    require("valgrind", &["--version"], remedy)?;
+    let tests = ["--release", "--all-features", "--tests", "--no-run"];
+    let mut command: Command = cmd!(shell, "cargo test {tests...} {packages...}").into();
+    command.env("CARGO_TARGET_DIR", workspace.target.join("memcheck"));
+    let binaries = process::build_tests(&mut command)?;
     ensure!(!binaries.is_empty(), "nothing to run");
     for binary in binaries {
         let path = binary.path;
         // The working directory of `cargo test`, because tests may read files of their crate.
         let _folder = shell.push_dir(workspace.folder(&binary.package));
-        cmd!(
+        let options = [
+            "--error-exitcode=9",
+            "--fair-sched=yes",
+            "--leak-check=full",
+        ];
+        let tests = cmd!(
             shell,
-            "valgrind --quiet --error-exitcode=9 --fair-sched=yes --leak-check=full {path} --test-threads=1"
-        )
-        .run()
-        .with_context(|| format!("memcheck in {}", binary.package))?;
+            "valgrind --quiet {options...} {path} --test-threads=1"
+        );
+        tests
+            .run()
+            .with_context(|| format!("memcheck in {}", binary.package))?;
     }
     Ok(())
 }

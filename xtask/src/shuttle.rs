@@ -15,7 +15,7 @@ use crate::flags;
 use crate::models::PROFILE;
 use crate::parallel;
 use crate::process::{self, Ended, Test};
-use crate::workspace::{Workspace, package};
+use crate::workspace::Workspace;
 
 /// The cfgs under which `sync-shim` uses shuttle instead of loom.
 const CFG: &str = "--cfg anthill_loom --cfg anthill_shuttle";
@@ -67,14 +67,11 @@ pub(crate) fn run(
     };
     let explored = parallel::map(tests, parallel::cores(), |_| Ok(()), scenario)?;
     let (count, total) = (explored.len(), explored.iter().flatten().sum::<u64>());
-    let failed = explored
-        .iter()
-        .filter(|explored| explored.is_none())
-        .count();
+    let failed = explored.iter().filter(|it| it.is_none()).count();
     ensure!(failed == 0, "{failed} of {count} scenarios failed");
+    let seconds = begin.elapsed().as_secs();
     println!(
-        "shuttle: {count} scenarios, {total} schedules explored (seeds from {seed}), {:.0} s",
-        begin.elapsed().as_secs_f32()
+        "shuttle: {count} scenarios, {total} schedules explored (seeds from {seed}), {seconds} s"
     );
     Ok(())
 }
@@ -89,14 +86,10 @@ pub(crate) fn lint(workspace: &Workspace) -> Result<()> {
 
 fn cargo(workspace: &Workspace, subcommand: &str) -> Result<Command> {
     let crates = workspace.crates_with("shuttle")?;
-    let mut command = Command::new("cargo");
+    let mut command = process::cargo(subcommand, &workspace.root, &target(workspace), &crates);
     command
-        .args([subcommand, "--quiet", "--test", "shuttle", RUNTIME])
-        .args(crates.iter().flat_map(|name| ["-p", package(name)]))
-        .current_dir(&workspace.root)
-        .env("CARGO_TARGET_DIR", target(workspace))
-        .env("RUSTFLAGS", CFG)
-        .env_remove("CARGO_ENCODED_RUSTFLAGS");
+        .args(["--test", "shuttle", RUNTIME])
+        .env("RUSTFLAGS", CFG);
     Ok(command)
 }
 

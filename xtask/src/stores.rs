@@ -21,7 +21,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use xshell::{Shell, cmd};
+use xshell::{Cmd, Shell, cmd};
 
 use crate::flags;
 use crate::test::{LEFT_OUT, WHOLE};
@@ -76,9 +76,10 @@ impl<'a> Place<'a> {
     /// Returns `None` if the server is not installed.
     fn of(workspace: &Workspace, shell: &'a Shell, server: &Server) -> Option<Self> {
         let (programs, program) = find(server.programs)?;
+        let folder = workspace.target.join("stores").join(server.name);
         Some(Self {
             shell,
-            folder: workspace.target.join("stores").join(server.name),
+            folder,
             programs,
             program,
         })
@@ -103,10 +104,9 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Stores) -> Result<()> {
         return Err(MissingTool(remedy.to_owned()).into());
     }
     print!("{}", lines(&urls));
-    let file = env_file(workspace);
+    let (count, file) = (urls.len(), env_file(workspace));
     println!(
-        "stores: {} up; their addresses are in {}",
-        urls.len(),
+        "stores: {count} up; their addresses are in {}",
         file.display()
     );
     Ok(())
@@ -119,23 +119,20 @@ pub(crate) fn up(workspace: &Workspace, only: Option<&str>) -> Result<Vec<(&'sta
     let known = read_env(workspace);
     let mut urls = Vec::new();
     for server in &SERVERS {
-        let mut up = known
-            .iter()
-            .filter(|(variable, _)| variable == server.variable);
+        let Server { name, package, .. } = server;
+        let mut up = known.iter().filter(|it| it.0 == server.variable);
         if let Some((_, url)) = up.find(|(_, url)| answers(url)) {
             urls.push((server.variable, url.clone()));
-        } else if only.is_none_or(|only| only == server.name) {
+        } else if only.is_none_or(|only| only == *name) {
             let Some(place) = Place::of(workspace, &shell, server) else {
                 println!(
-                    "stores: {} is not installed, so its tests are left out: apt-get install {}",
-                    server.name, server.package
+                    "stores: {name} is not installed, so its tests are left out: apt-get install {package}"
                 );
                 continue;
             };
             shell.remove_path(&place.folder)?;
             shell.create_dir(&place.folder)?;
-            let url = (server.start)(&place)
-                .with_context(|| format!("{} does not start", server.name))?;
+            let url = (server.start)(&place).with_context(|| format!("{name} does not start"))?;
             urls.push((server.variable, url));
             // Written at once, so that `down` finds this server if the next one does not start.
             write_env(workspace, &urls)?;
@@ -149,10 +146,8 @@ pub(crate) fn down(workspace: &Workspace, only: Option<&str>) -> Result<()> {
     let shell = workspace.shell()?;
     let mut left = Vec::new();
     for (variable, url) in read_env(workspace) {
-        let server = SERVERS
-            .iter()
-            .find(|server| server.variable == variable)
-            .context("an unknown server")?;
+        let server = SERVERS.iter().find(|server| server.variable == variable);
+        let server = server.context("an unknown server")?;
         if only.is_some_and(|only| only != server.name) {
             left.push((server.variable, url));
             continue;
@@ -169,8 +164,7 @@ pub(crate) fn down(workspace: &Workspace, only: Option<&str>) -> Result<()> {
 /// Runs the suites of the stores against real servers. In CI, fails if a test was left out.
 pub(crate) fn in_ci(workspace: &Workspace) -> Result<()> {
     let file = left_out_file(workspace);
-    fs::create_dir_all(&workspace.target)?;
-    fs::write(&file, "")?;
+    workspace.shell()?.write_file(&file, "")?;
     with_servers(workspace, |shell, _| {
         shell.set_var(LEFT_OUT, &file);
         suites(workspace, shell)
@@ -184,12 +178,9 @@ fn is_ci() -> bool {
 }
 
 fn check_left_out(is_ci: bool, left_out: &str) -> Result<()> {
-    let parts: Vec<&str> = left_out.lines().collect();
-    let parts = parts.join(", ");
-    ensure!(
-        !is_ci || parts.is_empty(),
-        "CI must not leave tests out, but did: {parts}"
-    );
+    let parts = left_out.trim().replace('\n', ", ");
+    let is_allowed = !is_ci || parts.is_empty();
+    ensure!(is_allowed, "CI must not leave tests out, but did: {parts}");
     Ok(())
 }
 
@@ -218,19 +209,14 @@ pub(crate) fn with_servers<T>(
     if !were_up {
         down(workspace, None)?;
     }
-    println!(
-        "stores: {} of {} servers were available",
-        urls.len(),
-        SERVERS.len()
-    );
+    let (available, all) = (urls.len(), SERVERS.len());
+    println!("stores: {available} of {all} servers were available");
     done
 }
 
 /// All suites at once, then, alone, the tests that kill a server.
 fn suites(workspace: &Workspace, shell: &Shell) -> Result<()> {
-    let tests = [
-        "--test", "stores", "--test", "cli", "--test", "orders", "--test", "memory",
-    ];
+    let tests = ["stores", "cli", "orders", "memory"].map(|name| format!("--test={name}"));
     cmd!(shell, "cargo test {WHOLE...} {tests...}").run()?;
     for server in &SERVERS {
         let kills = ["--test", "crash", "--", "--on", server.name];
@@ -261,31 +247,24 @@ fn env_file(workspace: &Workspace) -> PathBuf {
 
 fn read_env(workspace: &Workspace) -> Vec<(String, String)> {
     let text = fs::read_to_string(env_file(workspace)).unwrap_or_default();
-    let lines = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("export ")?.split_once('='));
-    lines
-        .map(|(variable, url)| (variable.to_owned(), url.to_owned()))
-        .collect()
+    let lines = text.lines().filter_map(|line| {
+        let (variable, url) = line.strip_prefix("export ")?.split_once('=')?;
+        Some((variable.to_owned(), url.to_owned()))
+    });
+    lines.collect()
 }
 
 fn write_env(workspace: &Workspace, urls: &[(&str, String)]) -> Result<()> {
-    let file = env_file(workspace);
+    let (shell, file) = (workspace.shell()?, env_file(workspace));
     if urls.is_empty() {
-        return match fs::remove_file(&file) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
-            _ => Ok(()),
-        };
+        return Ok(shell.remove_path(file)?);
     }
-    fs::create_dir_all(file.parent().context("it has a folder")?)?;
-    Ok(fs::write(file, lines(urls))?)
+    Ok(shell.write_file(file, lines(urls))?)
 }
 
 fn lines(urls: &[(&str, String)]) -> String {
-    let lines = urls
-        .iter()
-        .map(|(variable, url)| format!("export {variable}={url}\n"));
-    lines.collect()
+    let line = |(variable, url): &(&str, String)| format!("export {variable}={url}\n");
+    urls.iter().map(line).collect()
 }
 
 /// The folder of Debian's packages for most programs of `PostgreSQL`, in `VERSION/bin`.
@@ -317,18 +296,15 @@ fn debian_postgres(folder: &Path) -> Vec<PathBuf> {
 
 fn find_in(folders: &[PathBuf], programs: &[&'static str]) -> Option<(PathBuf, &'static str)> {
     programs.iter().find_map(|&program| {
-        let folder = folders
-            .iter()
-            .find(|folder| folder.join(program).exists())?;
+        let mut folders = folders.iter();
+        let folder = folders.find(|folder| folder.join(program).exists())?;
         Some((folder.clone(), program))
     })
 }
 
 /// Whether a server accepts connections at this address.
 fn answers(url: &str) -> bool {
-    let address = url
-        .split_once('@')
-        .and_then(|(_, rest)| rest.split('/').next());
+    let address = url.split(['@', '/']).nth(3); // KIND://USER:PASSWORD@ADDRESS/DATABASE
     address.is_some_and(|address| TcpStream::connect(address).is_ok())
 }
 
@@ -341,45 +317,45 @@ fn password() -> String {
     format!("{:016x}", RandomState::new().hash_one(std::process::id()))
 }
 
-/// `PostgreSQL` refuses to run as root. Then it runs as an unprivileged user, who becomes the owner
-/// of the folder.
-fn without_rights(place: &Place<'_>) -> Result<(&'static str, Vec<&'static str>)> {
-    let Place { shell, folder, .. } = place;
+/// A program of `PostgreSQL`, which refuses to run as root. Then it runs as an unprivileged user,
+/// who becomes the owner of the folder.
+fn as_user<'a>(place: &Place<'a>, program: &str) -> Result<Cmd<'a>> {
+    let (shell, folder, program) = (place.shell, &place.folder, place.programs.join(program));
     if cmd!(shell, "id -u").quiet().read()? != "0" {
-        return Ok(("env", Vec::new()));
+        return Ok(cmd!(shell, "env {program}").quiet());
     }
     let mut users = ["postgres", "nobody"].into_iter();
     let user = users.find(|user| succeeds("id", &[user]));
     let user = user.context("there is no user with fewer rights than root")?;
     cmd!(shell, "chown {user} {folder}").quiet().run()?;
-    Ok(("runuser", vec!["-u", user, "--"]))
+    Ok(cmd!(shell, "runuser -u {user} -- {program}").quiet())
 }
 
 fn start_postgres(place: &Place<'_>) -> Result<String> {
-    let Place {
-        shell,
-        folder,
-        programs,
-        ..
-    } = place;
-    let (run, as_user) = &without_rights(place)?;
+    let (folder, programs) = (&place.folder, &place.programs);
     let (port, password) = (free_port()?, password());
-    let [data, secret, log] = ["data", "password", "log"].map(|name| folder.join(name));
+    let [data, secret] = ["data", "password"].map(|name| folder.join(name));
     // The path of a socket is limited to 107 bytes, and that of the folder may be longer.
-    let sockets = if folder.as_os_str().len() < 80 {
+    let is_short = folder.as_os_str().len() < 80;
+    let sockets = if is_short {
         folder.clone()
     } else {
         env::temp_dir()
     };
     fs::write(&secret, &password)?;
-    let initdb = programs.join("initdb");
-    cmd!(
-        shell,
-        "{run} {as_user...} {initdb} --pgdata={data} --username=anthill --pwfile={secret} --auth=scram-sha-256 --encoding=UTF8 --no-locale"
-    )
-    .quiet()
-    .ignore_stdout()
-    .run()?;
+    let [pgdata, pwfile] = [("pgdata", &data), ("pwfile", &secret)]
+        .map(|(name, path)| format!("--{name}={}", path.display()));
+    let options = [
+        "--username=anthill",
+        "--auth=scram-sha-256",
+        "--encoding=UTF8",
+        "--no-locale",
+    ];
+    as_user(place, "initdb")?
+        .args([pgdata, pwfile])
+        .args(options)
+        .ignore_stdout()
+        .run()?;
     let settings = format!(
         "listen_addresses = '127.0.0.1'\nport = {port}\nunix_socket_directories = '{}'\n\
         max_connections = 200\nfsync = on\nsynchronous_commit = on\nfull_page_writes = on\n\
@@ -391,13 +367,7 @@ fn start_postgres(place: &Place<'_>) -> Result<String> {
     let file = data.join("postgresql.conf");
     let all = fs::read_to_string(&file)? + &settings;
     fs::write(&file, all)?;
-    let pg_ctl = programs.join("pg_ctl");
-    cmd!(
-        shell,
-        "{run} {as_user...} {pg_ctl} start --pgdata={data} --log={log} --wait --silent"
-    )
-    .quiet()
-    .run()?;
+    pg_ctl(place, &["start"])?.run()?;
     Ok(format!(
         "postgres://anthill:{password}@127.0.0.1:{port}/postgres"
     ))
@@ -417,50 +387,29 @@ fn counting(programs: &Path) -> &'static str {
 }
 
 fn stop_postgres(place: &Place<'_>) -> Result<()> {
-    let Place {
-        shell,
-        folder,
-        programs,
-        ..
-    } = place;
-    let (run, as_user) = &without_rights(place)?;
-    let (pg_ctl, data) = (programs.join("pg_ctl"), folder.join("data"));
-    Ok(cmd!(
-        shell,
-        "{run} {as_user...} {pg_ctl} stop --pgdata={data} --mode=fast --wait --silent"
-    )
-    .quiet()
-    .run()?)
+    Ok(pg_ctl(place, &["stop", "--mode=fast"])?.run()?)
 }
 
 /// A shell command by which the server crashes without writing anything, and starts again.
 fn crash_postgres(place: &Place<'_>) -> Result<String> {
-    let Place {
-        folder, programs, ..
-    } = place;
-    let (run, as_user) = &without_rights(place)?;
-    let [pg_ctl, data, log] = [
-        programs.join("pg_ctl"),
-        folder.join("data"),
-        folder.join("log"),
-    ];
-    let (pg_ctl, data, log) = (pg_ctl.display(), data.display(), log.display());
-    let as_user = as_user.join(" ");
-    Ok(format!(
-        "{run} {as_user} '{pg_ctl}' restart --mode=immediate --pgdata='{data}' --log='{log}' --wait --silent"
-    ))
+    let command = pg_ctl(place, &["restart", "--mode=immediate"])?;
+    Ok(command.to_string())
+}
+
+/// A command that waits for its effect on the server.
+fn pg_ctl<'a>(place: &Place<'a>, what: &[&str]) -> Result<Cmd<'a>> {
+    let [data, log] = ["data", "log"].map(|name| place.folder.join(name));
+    let command = as_user(place, "pg_ctl")?
+        .args(what)
+        .args(["--wait", "--silent", "--pgdata"]);
+    Ok(command.arg(data).arg("--log").arg(log))
 }
 
 fn start_redis(place: &Place<'_>) -> Result<String> {
-    let Place {
-        folder,
-        programs,
-        program,
-        ..
-    } = place;
+    let folder = &place.folder;
     let (port, password) = (free_port()?, password());
     let log = File::create(folder.join("log"))?;
-    let mut server = Command::new(programs.join(program));
+    let mut server = Command::new(place.programs.join(place.program));
     server
         .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
         .args(["--requirepass", &password, "--save", ""])
@@ -478,19 +427,16 @@ fn start_redis(place: &Place<'_>) -> Result<String> {
     let url = format!("redis://default:{password}@127.0.0.1:{port}/0");
     let begin = Instant::now();
     while !answers(&url) {
-        ensure!(
-            begin.elapsed() < LIMIT,
-            "it does not listen: {}",
-            folder.join("log").display()
-        );
+        let folder = folder.display();
+        ensure!(begin.elapsed() < LIMIT, "it does not listen: {folder}/log");
         sleep(LOOK_EVERY);
     }
     Ok(url)
 }
 
 fn stop_redis(place: &Place<'_>) -> Result<()> {
-    let Place { shell, folder, .. } = place;
-    let process = fs::read_to_string(folder.join("process"))?;
+    let shell = place.shell;
+    let process = fs::read_to_string(place.folder.join("process"))?;
     Ok(cmd!(shell, "kill {process}").quiet().run()?)
 }
 

@@ -27,16 +27,12 @@ const PROGRAMS_UNDER_LOAD: &str = "5";
 
 /// Runs rounds until they are done, the time is up, or a test fails.
 pub(crate) fn run(workspace: &Workspace, flags: &flags::Stress) -> Result<()> {
-    ensure!(
-        flags.rounds.is_none() || flags.minutes.is_none(),
-        "--rounds and --minutes exclude each other"
-    );
+    let is_one = flags.rounds.is_none() || flags.minutes.is_none();
+    ensure!(is_one, "--rounds and --minutes exclude each other");
     test::require_pinning()?;
     let shell = workspace.shell()?;
     let begin = Instant::now();
-    let limit = flags
-        .minutes
-        .map(|minutes| Duration::from_secs(60 * minutes));
+    let limit = flags.minutes.map(|it| Duration::from_secs(60 * it));
     let more = |done: u64| match limit {
         Some(limit) => begin.elapsed() < limit,
         None => done < flags.rounds.unwrap_or(ROUNDS),
@@ -63,13 +59,11 @@ fn round(shell: &Shell, seed: u64) -> Result<()> {
         test::pass(shell, true)
     })?;
     let programs = env::var(PROGRAMS_VARIABLE).unwrap_or_else(|_| PROGRAMS.to_owned());
-    cmd!(
-        shell,
-        "cargo test --release -p pool-core --test stress -- --nocapture"
-    )
-    .env(PROGRAMS_VARIABLE, programs)
-    .env("ANTHILL_STRESS_SEED", seed.to_string())
-    .run()?;
+    let test = ["-p", "pool-core", "--test", "stress"];
+    cmd!(shell, "cargo test --release {test...} -- --nocapture")
+        .env(PROGRAMS_VARIABLE, programs)
+        .env("ANTHILL_STRESS_SEED", seed.to_string())
+        .run()?;
     Ok(())
 }
 

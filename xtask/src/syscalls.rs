@@ -14,11 +14,8 @@ const LIMIT: f64 = 0.01;
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     require("strace", &["-V"], "apt-get install strace")?;
     let shell = workspace.shell()?;
-    cmd!(
-        shell,
-        "cargo build --release -p pool-core --example busy_pool"
-    )
-    .run()?;
+    let example = ["-p", "pool-core", "--example", "busy_pool"];
+    cmd!(shell, "cargo build --release {example...}").run()?;
     let program = workspace.target.join("release/examples/busy_pool");
     let counts = workspace.target.join("busy_pool.strace");
     let output = cmd!(shell, "strace -f -c -o {counts} {program}").read()?;
@@ -34,17 +31,15 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
 }
 
 fn tasks(output: &str) -> Option<f64> {
-    output
-        .lines()
-        .find_map(|line| line.strip_prefix("tasks ")?.trim().parse().ok())
+    let mut lines = output.lines();
+    lines.find_map(|line| line.strip_prefix("tasks ")?.trim().parse().ok())
 }
 
 /// The total number of calls. The columns are: share, seconds, microseconds per call, calls, errors
 /// (blank if none), name.
 fn calls(table: &str) -> Option<f64> {
-    let total = table
-        .lines()
-        .find(|line| line.split_whitespace().last() == Some("total"))?;
+    let mut lines = table.lines();
+    let total = lines.find(|line| line.trim_end().ends_with(" total"))?;
     total.split_whitespace().nth(3)?.parse().ok()
 }
 

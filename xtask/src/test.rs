@@ -1,7 +1,6 @@
 //! `cargo xtask test`: runs the tests and doc tests of the pools and queues in memory; with
 //! `--all`, of all packages.
 
-use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::time::Instant;
@@ -12,7 +11,7 @@ use xshell::{Shell, cmd};
 use crate::process;
 use crate::workspace::{Workspace, package, require};
 
-/// The platform for which the sanitizers' runtimes exist.
+/// The platform of the pages about dependencies, and of the sanitizers' runtimes.
 pub(crate) const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 /// The environment variable with the file in which tests record what they leave out
 /// (`testkit::left_out`).
@@ -34,8 +33,7 @@ pub(crate) fn run(workspace: &Workspace, all: bool, one_core: bool) -> Result<()
     let begin = Instant::now();
     let shell = workspace.shell()?;
     let left_out = workspace.target.join("left-out.txt");
-    fs::create_dir_all(&workspace.target)?;
-    fs::write(&left_out, "")?;
+    shell.write_file(&left_out, "")?;
     let _left_out = shell.push_env(LEFT_OUT, &left_out);
     // A single build gains nothing from incremental compilation, which takes longer and twice the
     // disk space.
@@ -52,20 +50,14 @@ pub(crate) fn run(workspace: &Workspace, all: bool, one_core: bool) -> Result<()
         (&light[..], crates.join(", "))
     };
     let place = if one_core { " on one core" } else { "" };
-    let steps: &[Step] = if one_core {
-        &[COMPILE, TESTS]
-    } else {
-        &[COMPILE, TESTS, DOC_TESTS]
-    };
+    let steps = [COMPILE, TESTS, DOC_TESTS];
+    let count = if one_core { 2 } else { 3 };
     println!("test: {names}");
-    for (index, step) in steps.iter().enumerate() {
-        let (number, count, seconds) = (index + 1, steps.len(), begin.elapsed().as_secs());
-        println!(
-            "test: step {number} of {count}, {}{place} (after {seconds} s)",
-            step.what
-        );
+    for (number, step) in (1..=count).zip(steps) {
+        let (what, seconds) = (step.0, begin.elapsed().as_secs());
+        println!("test: step {number} of {count}, {what}{place} (after {seconds} s)");
         step.run(&shell, packages, one_core)?;
-        if all && !step.is(&DOC_TESTS) {
+        if all && step != DOC_TESTS {
             step.run(&shell, &XTASK, one_core)?;
         }
     }
@@ -84,48 +76,37 @@ const INCLUDE: &str = "`cargo xtask ci --only stores` starts the servers that ar
 
 /// Returns the tests that were left out, and how to `include` them.
 pub(crate) fn summary(left_out: &str, include: &str) -> String {
-    let parts: BTreeSet<&str> = left_out.lines().collect();
-    if parts.is_empty() {
+    if left_out.is_empty() {
         return "nothing was left out".to_owned();
     }
-    let parts: Vec<&str> = parts.into_iter().collect();
+    let mut parts: Vec<&str> = left_out.lines().collect();
+    parts.sort_unstable();
+    parts.dedup();
     format!("left out: {}. {include}", parts.join(", "))
 }
 
-struct Step {
-    what: &'static str,
-    /// For `cargo test`.
-    option: &'static str,
-}
+/// What a step does, and its option for `cargo test`.
+#[derive(Clone, Copy, PartialEq)]
+struct Step(&'static str, &'static str);
 
 /// Some tests run an example, so all targets are compiled.
-const COMPILE: Step = Step {
-    what: "compiling crates, tests and examples",
-    option: "--no-run",
-};
-const TESTS: Step = Step {
-    what: "running the tests",
-    option: "--tests",
-};
-const DOC_TESTS: Step = Step {
-    what: "compiling and running the examples in the documentation",
-    option: "--doc",
-};
+const COMPILE: Step = Step("compiling crates, tests and examples", "--no-run");
+const TESTS: Step = Step("running the tests", "--tests");
+const DOC_TESTS: Step = Step(
+    "compiling and running the examples in the documentation",
+    "--doc",
+);
 
 impl Step {
-    fn is(&self, other: &Self) -> bool {
-        self.option == other.option
-    }
-
-    fn run(&self, shell: &Shell, packages: &[&str], one_core: bool) -> Result<()> {
+    fn run(self, shell: &Shell, packages: &[&str], one_core: bool) -> Result<()> {
         // Compiling takes minutes, so it shows its progress. It is not pinned to one core, which
         // would only take longer.
-        let cargo: &[&str] = match (self.is(&COMPILE), one_core) {
+        let cargo: &[&str] = match (self == COMPILE, one_core) {
             (true, _) => &["cargo", "test"],
             (false, true) => &["taskset", "-c", "0", "cargo", "test", "--quiet"],
             (false, false) => &["cargo", "test", "--quiet"],
         };
-        let words = [cargo, &[self.option], packages].concat();
+        let words = [cargo, &[self.1], packages].concat();
         Ok(shell.cmd(words[0]).args(&words[1..]).run()?)
     }
 }
@@ -173,12 +154,8 @@ pub(crate) fn sanitized(
 ) -> Result<()> {
     let common = &[&["--all-features", "--target", TRIPLE], options, packages].concat();
     cmd!(shell, "cargo build --examples {common...}").run()?;
-    cmd!(
-        shell,
-        "cargo test --no-fail-fast --tests {common...} -- {harness...}"
-    )
-    .run()?;
-    Ok(())
+    let tests = cmd!(shell, "cargo test --no-fail-fast --tests {common...}");
+    Ok(tests.arg("--").args(harness).run()?)
 }
 
 /// Fails unless processes can be pinned to a core.
@@ -196,11 +173,8 @@ mod tests {
         assert_eq!(summary("", INCLUDE), "nothing was left out");
         let left_out = "tests on B (b is not set)\ntests on A (a)\ntests on A (a)\n";
         let line = summary(left_out, INCLUDE);
-        assert!(
-            line.starts_with(
-                "left out: tests on A (a), tests on B (b is not set). `cargo xtask ci"
-            )
-        );
+        let start = "left out: tests on A (a), tests on B (b is not set). `cargo xtask ci";
+        assert!(line.starts_with(start));
         assert!(!line.contains('\n'));
     }
 }

@@ -50,28 +50,14 @@ pub(crate) use {postgres, redis, rusqlite};
 );
 const STORES: [&str; 3] = ["sqlite", "postgres", "redis"];
 
-/// With the recorded older version, on all stores.
-pub(crate) fn in_ci(workspace: &Workspace) -> Result<()> {
-    let flags = flags::Versions {
-        old: None,
-        on: None,
-        kills: None,
-        seed: None,
-    };
-    run(workspace, &flags)
-}
-
 /// On each store: the phases of a rolling upgrade without kills, then kills of processes of both
 /// versions.
 pub(crate) fn run(workspace: &Workspace, flags: &flags::Versions) -> Result<()> {
     let only = flags.on.as_deref();
     let wanted = |store: &&&str| only.is_none_or(|only| only == **store);
     let stores: Vec<&str> = STORES.iter().filter(wanted).copied().collect();
-    ensure!(
-        !stores.is_empty(),
-        "unknown store; the stores are {}",
-        STORES.join(", ")
-    );
+    let known = STORES.join(", ");
+    ensure!(!stores.is_empty(), "unknown store; the stores are {known}");
     let named = flags.old.as_deref().unwrap_or(OLD);
     let Some(commit) = resolve(workspace, named)? else {
         ensure!(flags.old.is_none(), "git's history has no commit {named}");
@@ -94,34 +80,25 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Versions) -> Result<()> 
             (*store, [("phases", phases), ("kills", kills)])
         });
         // All stores at once, because the programs mostly wait.
-        parallel::map(
-            runs.collect(),
-            STORES.len(),
-            |_| Ok(()),
-            |(), (store, runs)| {
-                let mut runs = runs.into_iter();
-                runs.try_for_each(|(name, command)| run_one(workspace, store, name, command))
-            },
-        )
-        .map(drop)
+        let both = |(): &(), (store, runs): (_, [_; 2])| {
+            let mut runs = runs.into_iter();
+            runs.try_for_each(|(name, command)| run_one(workspace, store, name, command))
+        };
+        parallel::map(runs.collect(), STORES.len(), |_| Ok(()), both).map(drop)
     };
     if stores == ["sqlite"] {
         run_all(&workspace.shell()?)?;
     } else {
         stores::with_servers(workspace, |shell, _| run_all(shell))?;
     }
-    println!(
-        "versions: processes of {} and of this tree have shared {}",
-        commit.get(..12).unwrap_or(&commit),
-        stores.join(", ")
-    );
+    let (old, stores) = (commit.get(..12).unwrap_or(&commit), stores.join(", "));
+    println!("versions: processes of {old} and of this tree have shared {stores}");
     Ok(())
 }
 
 fn run_one(workspace: &Workspace, store: &str, name: &str, mut command: Command) -> Result<()> {
-    let log = workspace
-        .target
-        .join(format!("versions/{store}.{name}.log"));
+    let log = format!("versions/{store}.{name}.log");
+    let log = workspace.target.join(log);
     let ended = process::run_logged(&mut command, &log, Some(LIMIT))?;
     let time = ended.time.as_secs_f32();
     println!("{time:>6.1} s  {store}, {name}: {}", ended.output.trim());
@@ -149,12 +126,11 @@ fn old_tree(workspace: &Workspace, commit: &str) -> Result<Workspace> {
         let [archive, part] = ["tar", "part"].map(|it| folder.join(commit).with_extension(it));
         shell.remove_path(&part)?;
         shell.create_dir(&part)?;
-        cmd!(
+        let archived = cmd!(
             shell,
             "git archive --format=tar --output={archive} {commit}"
-        )
-        .quiet()
-        .run()?;
+        );
+        archived.quiet().run()?;
         cmd!(shell, "tar -xf {archive} -C {part}").quiet().run()?;
         shell.remove_path(&archive)?;
         fs::rename(&part, &tree)?;
@@ -174,10 +150,10 @@ fn old_tree(workspace: &Workspace, commit: &str) -> Result<Workspace> {
         } else {
             workspace.read(&file)?
         };
-        let place = part.strip_prefix("src").map_or_else(
-            |_| part.to_owned(),
-            |shared| Path::new("tests/servers").join(shared),
-        );
+        let place = match part.strip_prefix("src") {
+            Ok(shared) => Path::new("tests/servers").join(shared),
+            Err(_) => part.to_owned(),
+        };
         write_if_changed(&old.root.join(TO).join(place), text.as_bytes())?;
     }
     Ok(old)
@@ -198,8 +174,7 @@ fn build(workspace: &Workspace, tree: &Workspace) -> Result<PathBuf> {
         }
     }
     let binaries = process::build_tests(&mut command)?;
-    let program = binaries
-        .into_iter()
-        .find(|it| it.package.starts_with("durable-queue"));
+    let mut binaries = binaries.into_iter();
+    let program = binaries.find(|it| it.package.starts_with("durable-queue"));
     Ok(program.context("cargo has not built the program")?.path)
 }

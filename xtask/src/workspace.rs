@@ -101,6 +101,16 @@ impl Workspace {
         Ok(found)
     }
 
+    /// Returns the files below `folder` whose names end like this, with their texts.
+    pub(crate) fn texts(&self, folder: &str, end: &str) -> Result<Vec<(String, String)>> {
+        let names = self.files(folder)?.into_iter();
+        let names = names.map(|path| path.to_string_lossy().into_owned());
+        let texts = names.filter(|name| name.ends_with(end));
+        texts
+            .map(|name| Ok((name.clone(), self.read(name)?)))
+            .collect()
+    }
+
     /// Returns the text of a file named relative to the root.
     pub(crate) fn read(&self, path: impl AsRef<Path>) -> Result<String> {
         let path = path.as_ref();

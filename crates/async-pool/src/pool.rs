@@ -469,7 +469,7 @@ impl Shared {
 
 impl Shared {
     /// Polls a queued task on behalf of the calling one.
-    fn poll_pending(&self, ticket: u64, context: &mut Context<'_>) {
+    pub(crate) fn poll_pending(&self, ticket: u64, context: &mut Context<'_>) {
         let (job, effects) = self
             .admission
             .section(|state, _| state.take_pending(ticket));
@@ -516,8 +516,16 @@ fn task_of(request: Request<Job>) -> Option<Job> {
 
 /// The calls with a task. All four of a kind (plain, `try_`, `_timeout`, `_async`) differ only in how they wait for room.
 impl<R> AsyncWorkerPool<R> {
-    fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.handle.shared
+    }
+
+    /// The same pool, with another way to start tasks.
+    pub(crate) fn with_runner<O>(&self, runner: impl FnOnce(&R) -> O) -> AsyncWorkerPool<O> {
+        AsyncWorkerPool {
+            handle: Arc::clone(&self.handle),
+            runner: runner(&self.runner),
+        }
     }
 
     fn put<T>(&self, task: T, patience: Patience) -> Result<(), SubmitError<T>>
@@ -612,6 +620,20 @@ impl<R> AsyncWorkerPool<R> {
         })
     }
 
+    /// Submits a future without waiting: in a full pool, it is in the wait queue without a caller. Dropped if the pool is
+    /// released, or if too many callers wait.
+    #[cfg(feature = "hyper")]
+    pub(crate) fn enqueue<T: Send + 'static>(&self, task: T)
+    where
+        R: Starts<T>,
+    {
+        let job: Job = Task::detached(task, &self.runner, self.shared());
+        let mut wait = RoomFuture::new(self.shared(), None);
+        if wait.enter(Some(job)).is_pending() {
+            wait.stage = Wait::Over; // Its drop leaves the future in the wait queue.
+        }
+    }
+
     /// Like [`submit`](Self::submit), with a handle.
     ///
     /// # Errors
@@ -674,6 +696,16 @@ impl<R> AsyncWorkerPool<R> {
     }
 
     /// Reserves room for one task. Blocks while the pool is full.
+    ///
+    /// ```
+    /// use async_pool::AsyncPool;
+    ///
+    /// let pool = AsyncPool::builder().capacity(1).build()?;
+    /// let permit = pool.reserve()?; // Room first, then, for example, a message is taken from a queue.
+    /// assert!(pool.try_submit(async {}).is_err());
+    /// assert_eq!(permit.spawn(async { "message" }).join()?, "message");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`submit`](Self::submit).
@@ -1279,6 +1311,14 @@ impl<R> Permit<R> {
         })
     }
 
+    /// The same room, for the tasks of another handle of the pool.
+    pub(crate) fn with_pool<O: Clone>(mut self, pool: &AsyncWorkerPool<O>) -> Permit<O> {
+        self.pool = None;
+        Permit {
+            pool: Some(pool.clone()),
+        }
+    }
+
     fn use_for<T>(mut self, task: impl FnOnce(&AsyncWorkerPool<R>) -> (Job, T)) -> T {
         let pool = self.pool.take().expect("a permit is used once");
         let (job, handle) = task(&pool);
@@ -1335,6 +1375,11 @@ impl<V> JoinHandle<V> {
         }
     }
 
+    /// Ticket of a task that was accepted and has not started.
+    pub(crate) fn ticket(&self) -> Option<u64> {
+        self.task.ticket()
+    }
+
     /// Blocks until the task has ended.
     ///
     /// # Errors
@@ -1377,6 +1422,19 @@ impl<V> JoinHandle<V> {
     }
 
     /// [Cancels](Self::cancel) the task and waits until its future has been dropped and its room is free.
+    ///
+    /// ```
+    /// use async_pool::{AsyncPool, JoinError};
+    ///
+    /// # futures_lite::future::block_on(async {
+    /// let pool = AsyncPool::builder().capacity(1).build()?;
+    /// let task = pool.spawn(std::future::pending::<()>())?;
+    /// assert!(matches!(task.cancelled().await, Err(JoinError::Cancelled)));
+    /// assert_eq!(pool.stats().live, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`JoinError::Cancelled`]; the value if the task was ready before.

@@ -4,7 +4,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pool_core::internals::{Admit, Awaited, Core, Disposal, PoolHandle, RawHandle, WaitLimits};
+use pool_core::internals::{
+    Admit, Awaited, Disposal, PoolHandle, RawHandle, TaskContext, WaitLimits,
+};
 use pool_core::{Cancelled, Capacity, Clock, OnFull, Stats, SubmitError, Task, TuneError};
 
 use crate::error::MultiWaitError;
@@ -27,8 +29,12 @@ impl Admit for Shared {
     }
 
     #[inline]
-    fn core(&self) -> &Core {
-        self.first().core()
+    fn context(&self) -> &TaskContext {
+        self.first().context()
+    }
+
+    fn recorded(&self, job: Task) -> Task {
+        self.first().recorded(job)
     }
 
     fn members(&self) -> &[PoolHandle] {

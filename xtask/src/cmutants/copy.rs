@@ -36,11 +36,9 @@ impl Copy {
             logs: folder.join("logs"),
         };
         fs::create_dir_all(&copy.tree)?;
-        let files = workspace.files("")?;
-        let files: HashSet<_> = files
-            .into_iter()
-            .filter(|file| !LEFT_OUT.iter().any(|folder| file.starts_with(folder)))
-            .collect();
+        let mut files = workspace.files("")?;
+        files.retain(|file| !LEFT_OUT.iter().any(|folder| file.starts_with(folder)));
+        let files = HashSet::<_>::from_iter(files);
         for file in &files {
             let content = fs::read(workspace.root.join(file))?;
             write_if_changed(&copy.tree.join(file), &content)?;
@@ -112,10 +110,11 @@ mod tests {
         let copy = Copy::make(&workspace, 0)?;
         assert!(!copy.tree.join("old.rs").exists());
 
+        let [file_name, find, replace] = [file, "one", "all"].map(str::to_owned);
         let mutant = Mutant {
-            file: file.to_owned(),
-            find: "one".to_owned(),
-            replace: "all".to_owned(),
+            file: file_name,
+            find,
+            replace,
             ..Mutant::default()
         };
         let mutated = copy.mutate(&mutant)?;

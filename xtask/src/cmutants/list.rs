@@ -96,13 +96,9 @@ impl Mutant {
 
     /// Whether this model should detect it.
     pub(crate) fn is_watched_by(&self, test: &Test) -> bool {
-        let named = || self.models.iter().any(|filter| test.test.contains(filter));
-        let watched = if self.models.is_empty() {
-            self.is_modelled()
-        } else {
-            named()
-        };
-        test.binary.package == self.package && watched
+        let named = self.models.iter().any(|filter| test.test.contains(filter));
+        let for_all = self.models.is_empty() && self.is_modelled();
+        test.binary.package == self.package && (named || for_all)
     }
 
     /// Whether this ordinary test should detect it.
@@ -114,34 +110,22 @@ impl Mutant {
 /// Reads all lists.
 pub(crate) fn load(workspace: &Workspace) -> Result<Vec<Mutant>> {
     let mut mutants = Vec::new();
-    for path in workspace.files(FOLDER)? {
-        let name = path.file_name().and_then(|name| name.to_str());
-        if let Some(package) = name.and_then(|name| name.strip_suffix(".toml")) {
-            let text = workspace.read(&path)?;
-            mutants.extend(parse(package, &text).with_context(|| path.display().to_string())?);
-        }
+    for (path, text) in workspace.texts(FOLDER, ".toml")? {
+        let package = path[FOLDER.len() + 1..].trim_end_matches(".toml");
+        mutants.extend(parse(package, &text).context(path.clone())?);
     }
     let mut ids = HashSet::new();
-    for mutant in &mutants {
-        ensure!(
-            ids.insert(&mutant.id),
-            "two mutants are called {}",
-            mutant.id
-        );
+    for Mutant { id, .. } in &mutants {
+        ensure!(ids.insert(id), "two mutants are called {id}");
     }
     Ok(mutants)
 }
 
 /// Checks that every mutant can be applied.
 pub(crate) fn check_texts(workspace: &Workspace, mutants: &[Mutant]) -> Result<()> {
-    let stale: Vec<_> = mutants
-        .iter()
-        .filter_map(|mutant| {
-            let text = workspace.read(&mutant.file);
-            text.and_then(|text| mutant.apply(&text)).err()
-        })
-        .map(|error| format!("{error:#}"))
-        .collect();
+    let apply = |mutant: &Mutant| mutant.apply(&workspace.read(&mutant.file)?);
+    let stale = mutants.iter().filter_map(|mutant| apply(mutant).err());
+    let stale: Vec<_> = stale.map(|error| format!("{error:#}")).collect();
     ensure!(stale.is_empty(), "{}", stale.join("\n"));
     Ok(())
 }
@@ -152,8 +136,9 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     check_texts(workspace, &mutants)?;
     let known = super::report::recorded(workspace)?;
     for Mutant { id, .. } in &mutants {
+        let is_tried = known.contains_key(id);
         ensure!(
-            known.contains_key(id),
+            is_tried,
             "mutant {id} was never tried: run `cargo xtask cmutants --new`"
         );
     }
@@ -173,12 +158,8 @@ fn parse(package: &str, text: &str) -> Result<Vec<Mutant>> {
     for mutant in &mut mutants {
         let Mutant { id, file, kind, .. } = &*mutant;
         ensure!(file.starts_with(&folder), "{id}: {file} is not in {folder}");
-        let is_known = KINDS.contains(&kind.as_str());
-        ensure!(
-            is_known,
-            "{id}: unknown kind; the kinds are {}",
-            KINDS.join(", ")
-        );
+        let (is_known, kinds) = (KINDS.contains(&kind.as_str()), KINDS.join(", "));
+        ensure!(is_known, "{id}: unknown kind; the kinds are {kinds}");
         let changes = !mutant.find.is_empty() && mutant.find != mutant.replace;
         ensure!(changes, "{id} changes nothing");
         package.clone_into(&mut mutant.package);
@@ -189,7 +170,7 @@ fn parse(package: &str, text: &str) -> Result<Vec<Mutant>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::TestBinary;
+    use crate::process::Binary;
 
     const ENTRY: &str = "
 [[mutant]]
@@ -212,10 +193,8 @@ models = ['submit', 'release']
         let mutant = mutant();
         assert_eq!(mutant.find, "    one();\n");
         assert_eq!(mutant.package, "x");
-        assert_eq!(
-            mutant.apply("{\n    one();\n}\n").expect("it occurs once"),
-            "{\n}\n"
-        );
+        let applied = mutant.apply("{\n    one();\n}\n");
+        assert_eq!(applied.expect("it occurs once"), "{\n}\n");
     }
 
     #[test]
@@ -228,12 +207,11 @@ models = ['submit', 'release']
 
     #[test]
     fn an_entry_is_for_all_models_unless_it_names_models_or_tests() {
-        let test = |package: &str, test: &str| Test {
-            binary: TestBinary {
-                package: package.to_owned(),
-                path: "loom".into(),
-            },
-            test: test.to_owned(),
+        let test = |package: &str, test: &str| {
+            let (package, test) = (package.to_owned(), test.to_owned());
+            let path = "loom".into();
+            let binary = Binary { package, path };
+            Test { binary, test }
         };
         let mut mutant = mutant();
         assert!(mutant.is_watched_by(&test("x", "life::release_racing_submit")));

@@ -15,47 +15,30 @@ mod plain;
 mod report;
 
 use std::collections::{BTreeSet, HashMap};
-use std::fmt;
+use std::slice;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
 use crate::flags;
-use crate::models::{self, Cause, Verdict};
+use crate::models::{self, Cause, Run, Verdict};
 use crate::parallel;
 use crate::process::Test;
 use crate::workspace::Workspace;
 use copy::Copy;
 use list::Mutant;
-use plain::Outcome;
 
 pub(crate) use copy::write_if_changed;
 pub(crate) use list::{check as check_list, load};
 pub(crate) use report::recorded;
 
-/// A model or test, by its `crate::test`.
-#[derive(Debug)]
-enum Watcher {
-    Model(String),
-    Test(String),
-}
-
-impl fmt::Display for Watcher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Model(name) => write!(f, "{name}"),
-            Self::Test(name) => write!(f, "test {name}"),
-        }
-    }
-}
-
 /// The result of a mutant.
 #[derive(Debug)]
 enum Fate {
-    /// A model or a test failed.
-    Killed { by: Watcher, cause: Cause },
+    /// A model or a test failed, by its `crate::test` or `test crate::test`.
+    Killed { by: String, cause: Cause },
     /// A model or test exceeded its limit, and none failed.
-    TimedOut { by: Watcher },
+    TimedOut { by: String },
     /// All passed.
     Survived,
     /// The mutant does not compile.
@@ -81,9 +64,9 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Cmutants) -> Result<()> 
     let (run, spared): (Vec<_>, Vec<_>) = mutants
         .iter()
         .partition(|it| flags.all || it.equivalent.is_none());
-    let times = baseline(workspace, &run)?;
+    let sound = baseline(workspace, &run)?;
     let attempt = |copy: &Copy, mutant| {
-        let fate = attempt(copy, mutant, &times)?;
+        let fate = attempt(copy, mutant, &sound).with_context(|| mutant.id.clone())?;
         println!("{}: {}", mutant.id, report::verdict(mutant, &fate));
         Ok((mutant, fate))
     };
@@ -93,42 +76,43 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Cmutants) -> Result<()> 
 
     report::record(workspace, &fates, &listed)?;
     let summary = report::summary(&fates);
-    let right = fates
+    let mut verdicts = fates
         .iter()
-        .all(|(mutant, fate)| report::is_right(mutant, fate));
-    ensure!(right, "{summary}");
+        .map(|(mutant, fate)| report::is_right(mutant, fate));
+    ensure!(verdicts.all(|it| it), "{summary}");
     println!("{summary}, {:.0} s", begin.elapsed().as_secs_f32());
     Ok(())
 }
 
-/// The duration of each model and test on the unchanged code, by its `crate::test`. All must pass.
+/// The models and tests that must fail, with their durations on the unchanged code, on which all
+/// must pass.
 #[derive(Default)]
-struct Times {
-    models: HashMap<String, Duration>,
+struct Sound {
+    models: Vec<(Test, Duration)>,
     tests: Vec<(Test, Duration)>,
 }
 
-fn baseline(workspace: &Workspace, mutants: &[&Mutant]) -> Result<Times> {
-    let mut times = Times::default();
+fn baseline(workspace: &Workspace, mutants: &[&Mutant]) -> Result<Sound> {
+    let mut sound = Sound::default();
     if mutants.is_empty() {
-        return Ok(times);
+        return Ok(sound);
     }
     println!("building and running the models and tests on the unchanged code");
     let copy = Copy::make(workspace, 0)?;
+    let report = |run: &Run| println!("sound: {:>6.1} s  {}", run.time.as_secs_f32(), run.test);
+    let passed = |run: Run| {
+        let passed = matches!(run.verdict, Verdict::Passed(_));
+        ensure!(passed, "{} fails on the unchanged code", run.test);
+        Ok((run.test, run.time))
+    };
 
     let modelled = mutants.iter().filter(|mutant| mutant.is_modelled());
     let packages: BTreeSet<_> = modelled.map(|mutant| mutant.package.clone()).collect();
     if !packages.is_empty() {
         let mut models = models::build(&copy.tree, &copy.target, &Vec::from_iter(packages))?;
         models.retain(|test| mutants.iter().any(|mutant| mutant.is_watched_by(test)));
-        let runs = models::run_all(models, None, None, &copy.logs, |run| {
-            println!("sound: {:>6.1} s  {}", run.time.as_secs_f32(), run.test);
-        })?;
-        for run in runs {
-            let passed = matches!(run.verdict, Verdict::Passed(_));
-            ensure!(passed, "{} fails on the unchanged code", run.test);
-            times.models.insert(run.test.to_string(), run.time);
-        }
+        let runs = models::run_all(models, None, None, &copy.logs, report)?.into_iter();
+        sound.models = runs.map(passed).collect::<Result<_>>()?;
     }
 
     let packages = plain::packages(mutants.iter().copied());
@@ -136,16 +120,12 @@ fn baseline(workspace: &Workspace, mutants: &[&Mutant]) -> Result<Times> {
         let mut tests = plain::build(&copy, &packages, None)?;
         tests.retain(|test| mutants.iter().any(|mutant| mutant.is_tested_by(test)));
         for test in tests {
-            let (outcome, time) = plain::run(&copy, &test, None)?;
-            ensure!(
-                outcome == Outcome::Passed,
-                "{test} fails on the unchanged code"
-            );
-            println!("sound: {:>6.1} s  {test}", time.as_secs_f32());
-            times.tests.push((test, time));
+            let run = plain::run(&copy, &test, None)?;
+            report(&run);
+            sound.tests.push(passed(run)?);
         }
     }
-    Ok(times)
+    Ok(sound)
 }
 
 /// Generous, because a mutant may explore more, the machine may be busy, and a watchdog needs a
@@ -154,74 +134,62 @@ fn limit(sound: Duration) -> Duration {
     Duration::from_secs(120) + 10 * sound
 }
 
-/// Tries a mutant until a model or a test fails: models before tests, the fastest first.
-fn attempt(copy: &Copy, mutant: &Mutant, times: &Times) -> Result<Fate> {
+/// Tries a mutant until a model or a test fails: models before tests.
+fn attempt(copy: &Copy, mutant: &Mutant, sound: &Sound) -> Result<Fate> {
     let _mutated = copy.mutate(mutant)?;
-    let mut fate = Fate::Survived;
     if mutant.is_modelled() {
-        fate = attempt_models(copy, mutant, &times.models)?;
+        for filter in &mutant.models {
+            let exists = sound.models.iter().any(|it| it.0.test.contains(filter));
+            ensure!(exists, "no model matches `{filter}`");
+        }
+        let built = models::build(&copy.tree, &copy.target, slice::from_ref(&mutant.package));
+        let is_meant = |test: &Test| mutant.is_watched_by(test);
+        let run = |test: &_, limit| models::run(test, None, Some(limit), &copy.logs);
+        let fate = first_failure("", built, &sound.models, is_meant, run)?;
+        if !matches!(fate, Fate::Survived) {
+            return Ok(fate);
+        }
     }
-    if matches!(fate, Fate::Survived) && !mutant.tests.is_empty() {
-        fate = attempt_tests(copy, mutant, &times.tests)?;
+    if mutant.tests.is_empty() {
+        return Ok(Fate::Survived);
     }
-    Ok(fate)
+    let is_meant = |test: &Test| mutant.is_tested_by(test);
+    let tests = sound.tests.iter().map(|(test, _time)| test);
+    let tests: Vec<_> = tests.filter(|test| is_meant(test)).collect();
+    for filter in &mutant.tests {
+        let exists = tests.iter().any(|test| filter.matches(test));
+        ensure!(exists, "no test matches `{filter}`");
+    }
+    // Builds only the binaries of these tests, because the build takes most of a mutant's time.
+    let built = plain::build(copy, &plain::packages([mutant]), Some(&tests));
+    let run = |test: &_, limit| plain::run(copy, test, Some(limit));
+    first_failure("test ", built, &sound.tests, is_meant, run)
 }
 
-fn attempt_models(copy: &Copy, mutant: &Mutant, times: &HashMap<String, Duration>) -> Result<Fate> {
-    let packages = [mutant.package.clone()];
-    let Ok(mut tests) = models::build(&copy.tree, &copy.target, &packages) else {
+/// Runs models or tests, the fastest first, until one fails.
+fn first_failure(
+    kind: &str,
+    built: Result<Vec<Test>>,
+    sound: &[(Test, Duration)],
+    is_meant: impl Fn(&Test) -> bool,
+    run: impl Fn(&Test, Duration) -> Result<Run>,
+) -> Result<Fate> {
+    let Ok(mut tests) = built else {
         return Ok(Fate::Broken);
     };
-    for filter in &mutant.models {
-        let exists = tests.iter().any(|test| test.test.contains(filter));
-        ensure!(exists, "mutant {}: no model matches `{filter}`", mutant.id);
-    }
-    tests.retain(|test| mutant.is_watched_by(test));
+    tests.retain(is_meant);
+    let times = sound.iter().map(|(test, time)| (test.to_string(), *time));
+    let times: HashMap<_, _> = times.collect();
     let time = |test: &Test| times.get(&test.to_string()).copied().unwrap_or_default();
     tests.sort_by_key(time);
 
     let mut fate = Fate::Survived;
     for test in tests {
-        let run = models::run(&test, None, Some(limit(time(&test))), &copy.logs)
-            .with_context(|| mutant.id.clone())?;
-        let by = Watcher::Model(test.to_string());
-        match run.verdict {
+        let by = format!("{kind}{test}");
+        match run(&test, limit(time(&test)))?.verdict {
             Verdict::Failed(cause) => return Ok(Fate::Killed { by, cause }),
             Verdict::TimedOut => fate = Fate::TimedOut { by },
             Verdict::Passed(_) => {}
-        }
-    }
-    Ok(fate)
-}
-
-fn attempt_tests(copy: &Copy, mutant: &Mutant, times: &[(Test, Duration)]) -> Result<Fate> {
-    let sound = times.iter().map(|(test, _time)| test);
-    let sound: Vec<_> = sound.filter(|test| mutant.is_tested_by(test)).collect();
-    for filter in &mutant.tests {
-        let exists = sound.iter().any(|test| filter.matches(test));
-        ensure!(exists, "mutant {}: no test matches `{filter}`", mutant.id);
-    }
-    // Builds only the binaries of these tests, because the build takes most of a mutant's time.
-    let Ok(mut tests) = plain::build(copy, &plain::packages([mutant]), Some(&sound)) else {
-        return Ok(Fate::Broken);
-    };
-    tests.retain(|test| mutant.is_tested_by(test));
-    let names: HashMap<_, _> = times
-        .iter()
-        .map(|(test, time)| (test.to_string(), *time))
-        .collect();
-    let time = |test: &Test| names.get(&test.to_string()).copied().unwrap_or_default();
-    tests.sort_by_key(time);
-
-    let mut fate = Fate::Survived;
-    for test in tests {
-        let (outcome, _time) =
-            plain::run(copy, &test, Some(limit(time(&test)))).with_context(|| mutant.id.clone())?;
-        let by = Watcher::Test(test.to_string());
-        match outcome {
-            Outcome::Failed(cause) => return Ok(Fate::Killed { by, cause }),
-            Outcome::TimedOut => fate = Fate::TimedOut { by },
-            Outcome::Passed => {}
         }
     }
     Ok(fate)

@@ -4,27 +4,14 @@
 //! results of other tests in the binary are irrelevant.
 
 use std::collections::BTreeSet;
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
 use super::copy::Copy;
 use super::list::Mutant;
-use crate::models::Cause;
+use crate::models::{Run, Verdict};
 use crate::process::{self, Ended, Test};
-use crate::workspace::package;
-
-/// The result of a test.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// The test passed.
-    Passed,
-    /// The test or its watchdog failed.
-    Failed(Cause),
-    /// The test exceeded its limit.
-    TimedOut,
-}
 
 /// The crates of the tests that should detect these mutants.
 pub(crate) fn packages<'a>(mutants: impl IntoIterator<Item = &'a Mutant>) -> BTreeSet<String> {
@@ -39,22 +26,15 @@ pub(crate) fn build(
     packages: &BTreeSet<String>,
     only: Option<&[&Test]>,
 ) -> Result<Vec<Test>> {
-    let targets = only.map_or_else(
-        || vec!["--tests".to_owned()],
-        |tests| {
-            let targets: BTreeSet<_> = tests.iter().map(|test| target(copy, test)).collect();
-            targets.into_iter().flatten().collect()
-        },
-    );
-    let mut command = Command::new("cargo");
+    let targets: BTreeSet<_> = match only {
+        None => ["--tests".to_owned()].into(),
+        Some(tests) => tests.iter().flat_map(|test| target(copy, test)).collect(),
+    };
+    let mut command = process::cargo("test", &copy.tree, &copy.target.join("tests"), packages);
     command
-        .args(["test", "--quiet", "--all-features", "--no-run"])
+        .args(["--all-features", "--no-run"])
         .args(targets)
-        .args(packages.iter().flat_map(|name| ["-p", package(name)]))
-        .current_dir(&copy.tree)
-        .env("CARGO_TARGET_DIR", copy.target.join("tests"))
-        .env("RUSTFLAGS", "-A warnings")
-        .env_remove("CARGO_ENCODED_RUSTFLAGS");
+        .env("RUSTFLAGS", "-A warnings");
     process::list_tests(process::build_tests(&mut command)?)
 }
 
@@ -73,68 +53,50 @@ fn target(copy: &Copy, test: &Test) -> Vec<String> {
     }
 }
 
-/// Runs one test. Returns its result and duration.
-pub(crate) fn run(
-    copy: &Copy,
-    test: &Test,
-    limit: Option<Duration>,
-) -> Result<(Outcome, Duration)> {
+/// Runs one test.
+pub(crate) fn run(copy: &Copy, test: &Test, limit: Option<Duration>) -> Result<Run> {
     let mut command = test.command();
     // The working directory of `cargo test`, because tests may read files of their crate.
     command.current_dir(copy.tree.join("crates").join(&test.binary.package));
     let ended = process::run_logged(&mut command, &test.log(&copy.logs), limit)?;
-    Ok((outcome(test, &ended)?, ended.time))
+    Run::of(test, ended, judge)
 }
 
-fn outcome(test: &Test, ended: &Ended) -> Result<Outcome> {
-    if ended.status.is_none() {
-        return Ok(Outcome::TimedOut);
-    }
-    if !ended.success() {
-        return Ok(Outcome::Failed(Cause::parse(&ended.output)));
+fn judge(ended: &Ended) -> Result<Verdict> {
+    if let Some(verdict) = Verdict::of_failure(ended) {
+        return Ok(verdict);
     }
     // An ignored test passes without running.
-    ensure!(ended.output.contains(" 1 passed;"), "{test} does not run");
+    ensure!(ended.output.contains(" 1 passed;"), "it does not run");
     // So does a test whose server is missing.
-    let is_left_out = ended
-        .output
-        .lines()
-        .any(|line| line.starts_with("left out: "));
+    let mut lines = ended.output.lines();
     ensure!(
-        !is_left_out,
-        "{test} needs a server: run `cargo xtask stores up` and the lines that it prints"
+        !lines.any(|line| line.starts_with("left out: ")),
+        "it needs a server: run `cargo xtask stores up` and the lines that it prints"
     );
-    Ok(Outcome::Passed)
+    Ok(Verdict::Passed(Vec::new()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::TestBinary;
+    use crate::models::Cause;
 
     #[test]
     fn only_a_test_that_ran_can_pass_and_a_hang_is_not_a_failure() {
-        let test = Test {
-            binary: TestBinary {
-                package: "x".to_owned(),
-                path: "it".into(),
-            },
-            test: "a".to_owned(),
-        };
         let passed = "test result: ok. 1 passed; 0 failed; 0 ignored";
         let ignored = "test result: ok. 0 passed; 0 failed; 1 ignored";
-        let of = |command: Option<&str>, output| {
-            let mut ended = Ended::of(command.unwrap_or("true"), output);
-            ended.status = ended.status.filter(|_| command.is_some());
-            outcome(&test, &ended)
-        };
-        assert_eq!(of(Some("true"), passed).ok(), Some(Outcome::Passed));
-        assert!(of(Some("true"), ignored).is_err());
+        let of = |program, output: &str| judge(&Ended::of(program, output));
+        assert!(matches!(of("true", passed), Ok(Verdict::Passed(_))));
+        assert!(of("true", ignored).is_err());
         let left_out = format!("left out: tests on a server\n{passed}");
-        assert!(of(Some("true"), &left_out).is_err());
-        assert_eq!(of(None, "").ok(), Some(Outcome::TimedOut));
-        let (aborted, panicked) = (of(Some("false"), ""), of(Some("false"), "panicked at x"));
-        assert_eq!(aborted.ok(), Some(Outcome::Failed(Cause::Abort)));
-        assert_eq!(panicked.ok(), Some(Outcome::Failed(Cause::Panic)));
+        assert!(of("true", &left_out).is_err());
+        let mut hangs = Ended::of("true", passed);
+        hangs.status = None;
+        assert!(matches!(judge(&hangs), Ok(Verdict::TimedOut)));
+        let aborted = of("false", "");
+        assert!(matches!(aborted, Ok(Verdict::Failed(Cause::Abort))));
+        let panicked = of("false", "panicked at x");
+        assert!(matches!(panicked, Ok(Verdict::Failed(Cause::Panic))));
     }
 }

@@ -37,9 +37,7 @@ pub(crate) fn verdict(mutant: &Mutant, fate: &Fate) -> String {
 /// The summary in one line.
 pub(crate) fn summary(fates: &[(&Mutant, Fate)]) -> String {
     let count = |wanted: fn(&Fate) -> bool| fates.iter().filter(|(_, fate)| wanted(fate)).count();
-    let equivalent = fates
-        .iter()
-        .filter(|(mutant, _)| mutant.equivalent.is_some());
+    let equivalent = fates.iter().filter(|it| it.0.equivalent.is_some());
     format!(
         "cmutants: {} mutants: {} killed, {} survived ({} listed as equivalent), {} timed out, {} broken",
         fates.len(),
@@ -68,9 +66,8 @@ pub(crate) fn record(
 
 fn parse(text: &str) -> BTreeMap<String, String> {
     let lines = text.lines().filter_map(|line| line.split_once('\t'));
-    lines
-        .map(|(id, fate)| (id.to_owned(), fate.to_owned()))
-        .collect()
+    let owned = lines.map(|(id, fate)| (id.to_owned(), fate.to_owned()));
+    owned.collect()
 }
 
 fn update(
@@ -92,7 +89,6 @@ fn update(
 
 #[cfg(test)]
 mod tests {
-    use super::super::Watcher;
     use super::*;
     use crate::models::Cause;
 
@@ -107,7 +103,7 @@ mod tests {
 
     fn killed() -> Fate {
         Fate::Killed {
-            by: Watcher::Model("x::m".to_owned()),
+            by: "x::m".to_owned(),
             cause: Cause::Deadlock,
         }
     }
@@ -117,7 +113,7 @@ mod tests {
         let (real, equivalent) = (mutant(false), mutant(true));
         assert!(is_right(&real, &killed()) && is_right(&equivalent, &Fate::Survived));
         let timed_out = || Fate::TimedOut {
-            by: Watcher::Test("x::t".to_owned()),
+            by: "test x::t".to_owned(),
         };
         for fate in [timed_out(), Fate::Broken] {
             assert!(!is_right(&real, &fate) && !is_right(&equivalent, &fate));

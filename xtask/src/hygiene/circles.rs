@@ -1,7 +1,6 @@
 //! Circles of files that import one another: to read one of them, one has to read all.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use anyhow::Result;
 use serde::Deserialize;
@@ -44,44 +43,40 @@ pub(super) fn check(workspace: &Workspace, known: &[Circle]) -> Result<Vec<Strin
 pub(super) fn modules(workspace: &Workspace, name: &str) -> Result<Modules> {
     let folder = format!("crates/{name}/src");
     let mut modules = Modules::new();
-    for path in workspace.files(&folder)? {
-        if let Some(module) = module_of(path.strip_prefix(&folder)?) {
-            modules.insert(module, workspace.read(&path)?);
+    for (file, text) in workspace.texts(&folder, ".rs")? {
+        // `a/b.rs` is the module `a::b`.
+        let module = file[folder.len() + 1..].trim_end_matches(".rs");
+        let module = module.strip_suffix("/mod").unwrap_or(module);
+        // The root is left out, because it names all modules.
+        if module != "lib" {
+            modules.insert(module.replace('/', "::"), text);
         }
     }
     Ok(modules)
 }
 
-/// `a/b.rs` is the module `a::b`. The root is left out, because it names all modules.
-fn module_of(path: &Path) -> Option<String> {
-    let path = path.to_str()?.strip_suffix(".rs")?;
-    let path = path.strip_suffix("/mod").unwrap_or(path);
-    (path != "lib").then(|| path.replace('/', "::"))
-}
-
 /// The modules that a module's text names, except in tests and comments.
 pub(super) fn imports(module: &str, modules: &Modules) -> BTreeSet<String> {
     let text = &modules[module];
-    let (code, _) = split(text);
-    let code = code.lines().filter_map(|line| line.split("//").next());
+    let code = text[..end(text)].lines();
+    let code = code.filter_map(|line| line.split("//").next());
     let paths = code.flat_map(|line| line.split("crate::").skip(1));
     let mut found: BTreeSet<_> = paths.filter_map(|path| target(path, modules)).collect();
     found.remove(module);
     found
 }
 
-/// Splits a text before its test module.
-pub(super) fn split(text: &str) -> (&str, &str) {
+/// The end of the code before a text's test module.
+pub(super) fn end(text: &str) -> usize {
     let marks = text.match_indices("\n#[cfg(").map(|(at, _)| at);
     let mut ends = marks.filter(|&at| {
         let mut lines = text[at + 1..].lines();
         let cfg = lines.next().unwrap_or_default();
-        let item = lines
-            .find(|line| !line.starts_with("#["))
-            .unwrap_or_default();
-        cfg.contains("test") && item.starts_with("mod ") && item.ends_with('{')
+        let item = lines.find(|line| !line.starts_with("#["));
+        let is_module = |item: &str| item.starts_with("mod ") && item.ends_with('{');
+        cfg.contains("test") && item.is_some_and(is_module)
     });
-    text.split_at(ends.next().unwrap_or(text.len()))
+    ends.next().unwrap_or(text.len())
 }
 
 /// The longest module that is a prefix of a path.
@@ -89,18 +84,16 @@ fn target(path: &str, modules: &Modules) -> Option<String> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     let path = &path[..path.find(|c| !is_part(c)).unwrap_or(path.len())];
     let parts: Vec<_> = path.split("::").collect();
-    (1..=parts.len())
-        .rev()
-        .map(|length| parts[..length].join("::"))
-        .find(|name| modules.contains_key(name))
+    let lengths = (1..=parts.len()).rev();
+    let mut names = lengths.map(|length| parts[..length].join("::"));
+    names.find(|name| modules.contains_key(name))
 }
 
 /// Sets of modules each of which imports all the others, directly or indirectly.
 fn circles(modules: &Modules) -> Vec<Vec<String>> {
-    let arrows: BTreeMap<_, _> = modules
-        .keys()
-        .map(|module| (module.as_str(), imports(module, modules)))
-        .collect();
+    let arrows = modules.keys();
+    let arrows = arrows.map(|module| (module.as_str(), imports(module, modules)));
+    let arrows: BTreeMap<_, _> = arrows.collect();
     let reach = |from: &str| {
         let mut reached = BTreeSet::new();
         let mut next = vec![from];
@@ -113,17 +106,15 @@ fn circles(modules: &Modules) -> Vec<Vec<String>> {
         }
         reached
     };
-    let reached: BTreeMap<_, _> = arrows
-        .keys()
-        .map(|&module| (module, reach(module)))
-        .collect();
+    let reached = arrows.keys().map(|&module| (module, reach(module)));
+    let reached: BTreeMap<_, _> = reached.collect();
     let mut found = BTreeSet::new();
     for (&module, others) in &reached {
         if others.contains(module) {
             let circle = others
                 .iter()
-                .filter(|&other| reached[other].contains(module));
-            found.insert(circle.map(|&name| name.to_owned()).collect());
+                .filter(|other| reached[*other].contains(module));
+            found.insert(circle.map(ToString::to_string).collect());
         }
     }
     found.into_iter().collect()

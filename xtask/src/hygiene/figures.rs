@@ -15,76 +15,45 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Result;
 use xshell::cmd;
 
-use super::{circles, forks};
+use super::{circles, forks, last_part};
 use crate::packages;
 use crate::workspace::Workspace;
 
-const REASONS: [&str; 15] = [
-    "because",
-    "so that",
-    "otherwise",
-    "or else",
-    "must",
-    "never",
-    "before",
-    "after",
-    "until",
-    "since",
-    "lest",
-    "unless",
-    "would",
-    "safe",
-    "safety",
-];
+const REASONS: &str = "because, so that, otherwise, or else, must, never, before, after, until, \
+                       since, lest, unless, would, safe, safety";
 /// Words after which `what` or `who` has no noun.
 const BEFORE: [&str; 17] = [
     "about", "after", "and", "as", "at", "before", "but", "by", "for", "from", "in", "of", "on",
     "or", "than", "to", "with",
 ];
-const ODD: [&str; 9] = [
-    "of late",
-    "so many",
-    "in the place of",
-    "to be had",
-    "comes to",
-    "came of",
-    "becomes of",
-    "is told",
-    "is heard",
-];
+const ODD: &str = "of late, so many, in the place of, to be had, comes to, came of, becomes of, \
+                   is told, is heard";
 
 pub(super) fn print(workspace: &Workspace, layers: &[Vec<String>], build: bool) -> Result<()> {
     println!(
         "{:<18} {:>5} {:>10} {:>20}",
         "crate", "files", "code lines", "why per 100 lines"
     );
-    let (mut sources, mut tests, mut pages) =
-        (Prose::default(), Prose::default(), Prose::default());
+    let [mut sources, mut tests, mut pages] = [const { Prose::NONE }; 3];
     let mut all = Source::default();
     for name in workspace.crates()? {
         let mut source = Source::default();
-        for path in workspace.files(&format!("crates/{name}"))? {
-            if path.extension().is_some_and(|it| it == "rs") {
-                let text = workspace.read(&path)?;
-                let in_source = path.starts_with(format!("crates/{name}/src"));
-                let (code, of_tests) = if in_source {
-                    circles::split(&text)
-                } else {
-                    ("", &*text)
-                };
-                source.add(code);
-                sources.add(&comments(code));
-                tests.add(&comments(of_tests));
-            }
+        for (file, text) in workspace.texts(&format!("crates/{name}"), ".rs")? {
+            let in_source = file.starts_with(&format!("crates/{name}/src/"));
+            let end = if in_source { circles::end(&text) } else { 0 };
+            let (code, of_tests) = text.split_at(end);
+            source.add(code);
+            sources.add(&comments(code));
+            tests.add(&comments(of_tests));
         }
         println!("{name:<18} {source}");
-        all.merge(&source);
+        all.files += source.files;
+        all.code += source.code;
+        all.reasons += source.reasons;
     }
     println!("{:<18} {all}", "workspace");
-    for path in workspace.files("")? {
-        if path.extension().is_some_and(|it| it == "md") {
-            pages.add(&page(&workspace.read(path)?));
-        }
+    for (_, text) in workspace.texts("", ".md")? {
+        pages.add(&page(&text));
     }
     let modules = circles::modules(workspace, "pool-core")?;
     println!("pool-core: {}", graph(&modules, layers));
@@ -95,31 +64,26 @@ pub(super) fn print(workspace: &Workspace, layers: &[Vec<String>], build: bool) 
     let (mut calls, mut of_internals) = (0, 0);
     for name in packages::libraries(workspace)? {
         let list = workspace.read(format!("docs/api/{name}.txt"))?;
-        for call in forks::calls(&name, &list)?.keys().filter(|it| puts_in(it)) {
-            calls += 1;
-            of_internals += usize::from(call.starts_with("internals::"));
-        }
+        let list = forks::calls(&name, &list)?;
+        let list: Vec<_> = list.keys().filter(|it| puts_in(it)).collect();
+        calls += list.len();
+        of_internals += list
+            .iter()
+            .filter(|it| it.starts_with("internals::"))
+            .count();
     }
     println!(
         "public functions that submit, spawn or reserve: {calls}, of them {of_internals} of internals"
     );
     if build {
         let shell = workspace.shell()?;
-        cmd!(
-            shell,
-            "cargo build --quiet --release -p pool-core --example four_closures"
-        )
-        .run()?;
+        let example = ["-p", "pool-core", "--example", "four_closures"];
+        cmd!(shell, "cargo build --quiet --release {example...}").run()?;
         let program = workspace.target.join("release/examples/four_closures");
         let table = cmd!(shell, "size {program}").read()?;
-        let size = table
-            .lines()
-            .nth(1)
-            .and_then(|line| line.split_whitespace().next());
-        println!(
-            "text of a program that runs four closures: {} bytes",
-            size.unwrap_or("?")
-        );
+        let row = table.lines().nth(1).unwrap_or_default();
+        let size = row.split_whitespace().next().unwrap_or("?");
+        println!("text of a program that runs four closures: {size} bytes");
     }
     println!("headless at the start / inside / `beside` / odd phrases, per 10,000 words:");
     println!("  sources {sources}; tests {tests}; pages {pages}");
@@ -155,12 +119,6 @@ impl Source {
         }
         self.reasons += usize::from(is_reason(&comment));
     }
-
-    fn merge(&mut self, other: &Self) {
-        self.files += other.files;
-        self.code += other.code;
-        self.reasons += other.reasons;
-    }
 }
 
 impl std::fmt::Display for Source {
@@ -177,24 +135,22 @@ fn per(base: usize, count: usize, all: usize) -> String {
 }
 
 fn is_reason(comment: &str) -> bool {
-    phrases(&words(comment), &REASONS) > 0
+    phrases(&words(comment), REASONS) > 0
 }
 
 /// Returns how often the phrases occur.
-fn phrases(words: &[String], phrases: &[&str]) -> usize {
+fn phrases(words: &[String], phrases: &str) -> usize {
     let text = format!(" {} ", words.join(" "));
-    phrases
-        .iter()
-        .map(|it| text.matches(&format!(" {it} ")).count())
-        .sum()
+    let counts = phrases
+        .split(", ")
+        .map(|it| text.matches(&format!(" {it} ")).count());
+    counts.sum()
 }
 
 fn words(text: &str) -> Vec<String> {
     let words = text.split(|it: char| !it.is_alphanumeric() && it != '\'');
-    words
-        .filter(|it| !it.is_empty())
-        .map(str::to_lowercase)
-        .collect()
+    let words = words.filter(|it| !it.is_empty());
+    words.map(str::to_lowercase).collect()
 }
 
 /// The comments of a source file, a paragraph per line, without code blocks.
@@ -216,25 +172,25 @@ fn page(text: &str) -> String {
         } else if line.is_empty() || line.starts_with(['#', '|']) {
             prose.push('\n');
         } else if !in_code {
-            prose.extend(
-                line.trim_start_matches("- ")
-                    .split('`')
-                    .step_by(2)
-                    .flat_map(|it| [it, " X "]),
-            );
+            let parts = line.trim_start_matches("- ").split('`').step_by(2);
+            prose.extend(parts.flat_map(|it| [it, " X "]));
         }
     }
     prose.replace(" X  X ", " ")
 }
 
 /// Counts of the patterns of plain English.
-#[derive(Debug, Default)]
 struct Prose {
     words: usize,
     found: [usize; 4],
 }
 
 impl Prose {
+    const NONE: Self = Self {
+        words: 0,
+        found: [0; 4],
+    };
+
     fn add(&mut self, prose: &str) {
         for paragraph in prose.lines() {
             for sentence in paragraph.split_inclusive(['.', '?', '!', ';']) {
@@ -254,7 +210,7 @@ impl Prose {
         let inside = (1..words.len()).filter(|&at| is_headless(at) && is(at - 1, &BEFORE));
         self.found[1] += inside.count();
         self.found[2] += words.iter().filter(|word| *word == "beside").count();
-        self.found[3] += phrases(&words, &ODD);
+        self.found[3] += phrases(&words, ODD);
     }
 }
 
@@ -267,11 +223,7 @@ impl std::fmt::Display for Prose {
 
 fn graph(modules: &circles::Modules, layers: &[Vec<String>]) -> String {
     let room = |module: &str| module.split("::").next().unwrap_or_default().to_owned();
-    let layer = |room: &str| {
-        layers
-            .iter()
-            .position(|layer| layer.iter().any(|it| it == room))
-    };
+    let layer = |room: &String| layers.iter().position(|layer| layer.contains(room));
     let rooms: BTreeSet<_> = modules.keys().map(|it| room(it)).collect();
     let mut imports = 0;
     let mut arrows: BTreeMap<_, _> = BTreeMap::new();
@@ -280,33 +232,29 @@ fn graph(modules: &circles::Modules, layers: &[Vec<String>]) -> String {
             imports += 1;
             let (from, to) = (room(module), room(&to));
             if from != to {
-                let is_upward = layer(&from)
-                    .zip(layer(&to))
-                    .is_some_and(|(from, to)| to < from);
-                arrows.insert((from, to), is_upward);
+                let layers = layer(&from).zip(layer(&to));
+                arrows.insert((from, to), layers.is_some_and(|(from, to)| to < from));
             }
         }
     }
-    let upward: Vec<_> = arrows.iter().filter(|(_, is_upward)| **is_upward).collect();
-    let names = upward
-        .iter()
-        .map(|((from, to), _)| format!("{from} -> {to}"));
+    let upward = arrows.iter().filter(|(_, is_upward)| **is_upward);
+    let upward = upward.map(|((from, to), _)| format!("{from} -> {to}"));
+    let upward: Vec<_> = upward.collect();
     let without = rooms.iter().filter(|room| layer(room).is_none()).count();
     format!(
         "{imports} imports between files, {} rooms ({without} without a layer), {} arrows, {} upward {}",
         rooms.len(),
         arrows.len(),
         upward.len(),
-        names.collect::<Vec<_>>().join(", ")
+        upward.join(", ")
     )
 }
 
 /// Whether a function puts work into a pool, by its name.
 fn puts_in(call: &str) -> bool {
-    let name = call.rsplit("::").next().unwrap_or(call);
-    ["submit", "spawn", "reserve"]
-        .iter()
-        .any(|word| name.contains(word))
+    let name = last_part(call);
+    let mut words = ["submit", "spawn", "reserve"].iter();
+    words.any(|word| name.contains(word))
 }
 
 #[cfg(test)]
@@ -322,7 +270,7 @@ mod tests {
 
     #[test]
     fn headless_relatives_are_counted_outside_of_questions_and_code() {
-        let mut prose = Prose::default();
+        let mut prose = Prose::NONE;
         prose.add(&page("What waits is lost. What is it? By what is\nthere, `by what` and those that go.\n\n| who |\n"));
         assert_eq!(prose.found, [1, 2, 0, 0]);
         prose.add(&comments(

@@ -34,16 +34,14 @@ pub(super) fn check(workspace: &Workspace, mentions: &[Mention]) -> Result<Vec<S
         names.retain(|name| !mention.except.contains(name));
         for (name, text) in names.iter().zip(mention.in_tests.iter().cycle()) {
             let tests = mention.of.replace('*', name) + "/tests";
-            let mut files = workspace.files(&tests)?.into_iter();
-            if !files.any(|file| workspace.read(file).is_ok_and(|it| it.contains(text))) {
+            let files = workspace.texts(&tests, ".rs")?;
+            if !files.iter().any(|(_, it)| it.contains(text)) {
                 offences.push(format!("{tests}: no `{text}`"));
             }
         }
         for file in &mention.files {
             let text = workspace.read(file)?.to_lowercase();
-            let missing = names
-                .iter()
-                .filter(|name| !text.contains(&name.to_lowercase()));
+            let missing = names.iter().filter(|it| !text.contains(&it.to_lowercase()));
             offences.extend(missing.map(|name| format!("{file}: does not mention {name}")));
         }
     }
@@ -57,10 +55,8 @@ fn variants(source: &str, name: &str) -> Result<Vec<String>> {
         _ => None,
     });
     let variants = variants.with_context(|| format!("there is no enum {name}"))?;
-    Ok(variants
-        .iter()
-        .map(|it| format!("{name}::{}", it.ident))
-        .collect())
+    let names = variants.iter().map(|it| format!("{name}::{}", it.ident));
+    Ok(names.collect())
 }
 
 fn folders(workspace: &Workspace, pattern: &str) -> Result<Vec<String>> {

@@ -13,8 +13,6 @@ mod pages;
 mod unsafe_code;
 mod waits;
 
-use std::collections::BTreeMap;
-
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
@@ -69,38 +67,44 @@ pub(crate) fn run(workspace: &Workspace, build: bool) -> Result<()> {
 /// Warns of long files, counts the calls of user code, and requires `forbid(unsafe_code)` in crates
 /// without a page about unsafe code.
 fn sources(workspace: &Workspace) -> Result<Vec<String>> {
-    let mut user_code: BTreeMap<String, usize> = BTreeMap::new();
+    let mut user_code = Vec::new();
     for name in workspace.crates()? {
-        for path in workspace.files(&format!("crates/{name}/src"))? {
-            if path.extension().is_some_and(|extension| extension == "rs") {
-                let text = workspace.read(&path)?;
-                let lines = text.lines().count();
-                if lines > MANY_LINES {
-                    println!("warning: {}: {lines} lines", path.display());
-                }
-                *user_code.entry(name.clone()).or_default() +=
-                    text.matches("// USER CODE: ").count();
+        let mut count = 0;
+        for (file, text) in workspace.texts(&format!("crates/{name}/src"), ".rs")? {
+            let lines = text.lines().count();
+            if lines > MANY_LINES {
+                println!("warning: {file}: {lines} lines");
             }
+            count += text.matches("// USER CODE: ").count();
+        }
+        if count > 0 {
+            user_code.push(format!("{name} {count}"));
         }
     }
-    user_code.retain(|_, count| *count > 0);
-    let places = user_code
-        .iter()
-        .map(|(name, count)| format!("{name} {count}"));
-    println!(
-        "places that call user code: {}",
-        places.collect::<Vec<_>>().join(", ")
-    );
+    println!("places that call user code: {}", user_code.join(", "));
     let mut offences = Vec::new();
     for name in workspace.crates()? {
         let folder = workspace.folder(&name).join("src");
         let root = folder.join("lib.rs");
-        if folder.join("UNSAFE.md").exists() || !root.exists() {
-            continue;
-        }
-        if !workspace.read(&root)?.contains("\n#![forbid(unsafe_code)]") {
+        let is_subject = root.exists() && !folder.join("UNSAFE.md").exists();
+        if is_subject && !workspace.read(&root)?.contains("\n#![forbid(unsafe_code)]") {
             offences.push(format!("{name}: src/lib.rs lacks #![forbid(unsafe_code)]"));
         }
     }
     Ok(offences)
+}
+
+/// The last part of a path of Rust.
+fn last_part(path: &str) -> &str {
+    path.rsplit("::").next().unwrap_or(path)
+}
+
+/// The texts between backticks.
+fn spans(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// Whether a character belongs to a word or an identifier of Rust.
+fn is_word(character: char) -> bool {
+    character.is_alphanumeric() || character == '_'
 }

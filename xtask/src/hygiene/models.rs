@@ -1,7 +1,6 @@
 //! Rules for models: code that they do not cover is listed, and their results are checked.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use anyhow::{Context, Result};
 
@@ -16,16 +15,12 @@ const END: &str = "<!-- cfg:end -->";
 pub(crate) fn check(workspace: &Workspace) -> Result<Vec<String>> {
     let mut offences = Vec::new();
     let mut different = BTreeSet::new();
-    for path in workspace.files("crates")? {
-        let name = path.to_string_lossy().into_owned();
-        if path.extension().is_none_or(|extension| extension != "rs") {
-            continue;
-        }
-        let text = workspace.read(&path)?;
-        match name.split('/').nth(2) {
-            Some("src") if differs(&text) => _ = different.insert(name),
-            Some("tests") if is_model(&path) => offences.extend(discards(&name, &text)),
-            _ => {}
+    for (name, text) in workspace.texts("crates", ".rs")? {
+        let is_source = name.split('/').nth(2) == Some("src");
+        if is_model(&name) {
+            offences.extend(discards(&name, &text));
+        } else if is_source && differs(&text) {
+            different.insert(name);
         }
     }
     let listed = listed(&workspace.read(PAGE)?)?;
@@ -54,36 +49,34 @@ fn listed(page: &str) -> Result<BTreeSet<String>> {
         .and_then(|(_, rest)| rest.split_once(END))
         .with_context(|| format!("{PAGE} lacks the table between {} and {END}", BEGIN.trim()))?;
     let rows = table.0.lines().filter_map(|row| row.strip_prefix("| `"));
-    Ok(rows
-        .filter_map(|row| Some(row.split_once('`')?.0.to_owned()))
-        .collect())
+    let files = rows.filter_map(|row| Some(row.split_once('`')?.0.to_owned()));
+    Ok(files.collect())
 }
 
-fn is_model(path: &Path) -> bool {
-    let mut parts = path.components().skip(3);
-    let name = parts.next().map(std::path::Component::as_os_str);
-    name.is_some_and(|name| name == "loom" || name == "loom.rs")
+fn is_model(path: &str) -> bool {
+    let mut parts = path.split('/').skip(2);
+    parts.next() == Some("tests")
+        && parts
+            .next()
+            .is_some_and(|it| it.trim_end_matches(".rs") == "loom")
 }
 
 /// A model that discards a result cannot detect that it is wrong, so it must give a reason.
 fn discards(name: &str, text: &str) -> Vec<String> {
-    let lines: Vec<&str> = text.lines().collect();
-    let is_explained = |line: &str| line.contains("// Ignored: ");
-    lines
-        .iter()
-        .enumerate()
-        .filter(|(index, line)| {
-            let line = line.trim_start();
-            // A discarded reference only makes a closure capture something.
-            let discards = line.starts_with("let _ = ") && !line.starts_with("let _ = &");
-            let before = index.checked_sub(1).map_or("", |before| lines[before]);
-            discards && !is_explained(line) && !is_explained(before)
-        })
-        .map(|(index, _)| {
+    let mut offences = Vec::new();
+    let mut before = "";
+    for (index, line) in text.lines().map(str::trim_start).enumerate() {
+        // A discarded reference only makes a closure capture something.
+        let discards = line.starts_with("let _ = ") && !line.starts_with("let _ = &");
+        if discards && ![before, line].iter().any(|it| it.contains("// Ignored: ")) {
             let line = index + 1;
-            format!("{name}:{line}: a model discards a result without `// Ignored: why`")
-        })
-        .collect()
+            offences.push(format!(
+                "{name}:{line}: a model discards a result without `// Ignored: why`"
+            ));
+        }
+        before = line;
+    }
+    offences
 }
 
 #[cfg(test)]
@@ -92,20 +85,16 @@ mod tests {
 
     #[test]
     fn code_that_depends_on_the_cfg_differs_and_tests_and_comments_do_not() {
-        for text in [
-            "#[cfg(anthill_loom)]\nmod twin;",
-            "    if cfg!(anthill_loom) {",
-            "#[cfg(all(unix, not(anthill_loom)))]",
+        for (text, expected) in [
+            ("#[cfg(anthill_loom)]\nmod twin;", true),
+            ("    if cfg!(anthill_loom) {", true),
+            ("#[cfg(all(unix, not(anthill_loom)))]", true),
+            ("fn f() {}", false),
+            ("//! under `--cfg anthill_loom`", false),
+            ("#[cfg(all(test, not(anthill_loom)))]\nmod tests {}", false),
+            ("#[cfg(all(doctest, not(anthill_loom)))]", false),
         ] {
-            assert!(differs(text), "{text}");
-        }
-        for text in [
-            "fn f() {}",
-            "//! under `--cfg anthill_loom`",
-            "#[cfg(all(test, not(anthill_loom)))]\nmod tests {}",
-            "#[cfg(all(doctest, not(anthill_loom)))]",
-        ] {
-            assert!(!differs(text), "{text}");
+            assert_eq!(differs(text), expected, "{text}");
         }
     }
 
@@ -137,7 +126,7 @@ mod tests {
             ("crates/a/tests/it/loom.rs", false),
             ("crates/a/src/lib.rs", false),
         ] {
-            assert_eq!(is_model(Path::new(path)), expected, "{path}");
+            assert_eq!(is_model(path), expected, "{path}");
         }
     }
 }

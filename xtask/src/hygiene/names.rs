@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use anyhow::Result;
 
+use super::is_word;
 use crate::packages;
 use crate::workspace::Workspace;
 
@@ -15,8 +16,8 @@ const HIDDEN: &str = "internals";
 /// Returns the offences.
 pub(super) fn check(workspace: &Workspace) -> Result<Vec<String>> {
     let mut guide = String::new();
-    for path in workspace.files(GUIDE)? {
-        guide.push_str(&workspace.read(path)?);
+    for (_, text) in workspace.texts(GUIDE, "")? {
+        guide.push_str(&text);
     }
     let mut offences = Vec::new();
     for name in packages::libraries(workspace)? {
@@ -28,39 +29,25 @@ pub(super) fn check(workspace: &Workspace) -> Result<Vec<String>> {
         };
         let readme = workspace.read(format!("crates/{name}/README.md"))?;
         let text = readme + &guide;
-        let known = words(&text);
-        let missing: Vec<_> = root_names(&name, &list)
-            .difference(&known)
-            .copied()
-            .collect();
-        if !missing.is_empty() {
-            let missing = missing.join(", ");
-            offences.push(format!(
-                "{name}: neither README nor guide mention {missing}"
-            ));
-        }
+        let known: BTreeSet<_> = text.split(|it| !is_word(it)).collect();
+        let missing = &root_names(&name, &list) - &known;
+        offences.extend(
+            missing
+                .iter()
+                .map(|it| format!("{name}: neither README nor guide mention {it}")),
+        );
     }
     Ok(offences)
-}
-
-fn words(text: &str) -> BTreeSet<&str> {
-    text.split(|it: char| !it.is_alphanumeric() && it != '_')
-        .collect()
 }
 
 /// The items of a list in docs/api whose path is `crate::name`.
 fn root_names<'l>(name: &str, list: &'l str) -> BTreeSet<&'l str> {
     let own = format!("{}::", name.replace('-', "_"));
-    let items = list
-        .lines()
-        .filter(|line| line.starts_with("pub ") || line.starts_with("#["));
-    let names = items.filter_map(|line| {
-        let path = line
-            .split_whitespace()
-            .find_map(|word| word.strip_prefix(&*own))?;
-        let end = path
-            .find(|it: char| !it.is_alphanumeric() && it != '_')
-            .unwrap_or(path.len());
+    let is_item = |line: &&str| line.starts_with("pub ") || line.starts_with("#[");
+    let names = list.lines().filter(is_item).filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let path = words.find_map(|word| word.strip_prefix(&*own))?;
+        let end = path.find(|it| !is_word(it)).unwrap_or(path.len());
         let is_root = !path[end..].starts_with("::") && !path[end..].contains(">::");
         (is_root && &path[..end] != HIDDEN).then_some(&path[..end])
     });

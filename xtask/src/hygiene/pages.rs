@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::Result;
 use pulldown_cmark::{Event, Parser, Tag};
 
+use super::{is_word, last_part, spans};
 use crate::cmutants;
 use crate::workspace::Workspace;
 
@@ -22,16 +23,12 @@ const MACHINE: [&str; 3] = ["/home/", "/root/", "/tmp/"];
 /// Returns the offences in all pages.
 pub(crate) fn check(workspace: &Workspace) -> Result<Vec<String>> {
     let mut offences = Vec::new();
+    for (name, text) in workspace.texts("", ".md")? {
+        offences.extend(check_page(&workspace.root, &name, &text));
+    }
     let mut functions = HashSet::new();
-    for path in workspace.files("")? {
-        match path.extension().and_then(|extension| extension.to_str()) {
-            Some("md") => {
-                let text = workspace.read(&path)?;
-                offences.extend(check_page(&workspace.root, &path, &text));
-            }
-            Some("rs") => functions.extend(function_names(&workspace.read(&path)?)),
-            _ => {}
-        }
+    for (_, text) in workspace.texts("", ".rs")? {
+        functions.extend(function_names(&text).map(str::to_owned));
     }
     for page in PROMISES.iter().chain(&[PROOFS]) {
         let missing = cited_tests(&workspace.read(page)?)
@@ -72,25 +69,21 @@ fn recorded_tests(workspace: &Workspace) -> Result<Vec<(String, String)>> {
 fn own_name(path: &str) -> String {
     let path = path.strip_prefix("test ").unwrap_or(path);
     let path = path.split([' ', '\t']).next().unwrap_or(path);
-    path.rsplit("::").next().unwrap_or(path).to_owned()
+    last_part(path).to_owned()
 }
 
-fn check_page(root: &Path, path: &Path, text: &str) -> Vec<String> {
+fn check_page(root: &Path, name: &str, text: &str) -> Vec<String> {
     let mut offences = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        if MACHINE.iter().any(|folder| begins_a_path(line, folder)) {
-            let line = index + 1;
-            offences.push(format!(
-                "{}:{line}: a path of a particular machine",
-                path.display()
-            ));
+    for (line, text) in (1..).zip(text.lines()) {
+        if MACHINE.iter().any(|folder| begins_a_path(text, folder)) {
+            offences.push(format!("{name}:{line}: a path of a particular machine"));
         }
     }
-    let folder = root.join(path).parent().unwrap_or(root).to_owned();
+    let page = root.join(name);
     for (offset, file) in links(text) {
-        if !folder.join(&file).exists() {
+        if !page.with_file_name("").join(&file).exists() {
             let line = 1 + text[..offset].matches('\n').count();
-            offences.push(format!("{}:{line}: {file} does not exist", path.display()));
+            offences.push(format!("{name}:{line}: {file} does not exist"));
         }
     }
     offences
@@ -128,42 +121,30 @@ fn links(text: &str) -> Vec<(usize, String)> {
 /// The tests in the last column of the page's tables, with their line numbers.
 fn cited_tests(text: &str) -> Vec<(usize, String)> {
     let mut tests = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        let Some(row) = line.trim().strip_prefix('|') else {
-            continue;
-        };
-        let last = row
-            .trim_end_matches('|')
-            .rsplit('|')
-            .next()
-            .unwrap_or_default();
-        for code in last.split('`').skip(1).step_by(2) {
-            let name = code.rsplit("::").next().unwrap_or(code);
-            tests.push((index + 1, name.to_owned()));
-        }
+    for (line, text) in (1..).zip(text.lines()) {
+        let row = text.trim().trim_end_matches('|');
+        // A line without a bar is no row.
+        let last = row.rsplit_once('|').map_or("", |(_, last)| last);
+        tests.extend(spans(last).map(|code| (line, last_part(code).to_owned())));
     }
     tests
 }
 
 /// Whether a name can only be that of a test: a sentence of at least five words.
 fn is_sentence(name: &str) -> bool {
-    name.matches('_').count() >= 4
-        && name
-            .chars()
-            .all(|each| each.is_ascii_lowercase() || each.is_ascii_digit() || each == '_')
+    let is_part = |it| matches!(it, 'a'..='z' | '0'..='9' | '_');
+    name.matches('_').count() >= 4 && name.chars().all(is_part)
 }
 
 /// The names after `fn` in a source file.
-fn function_names(text: &str) -> Vec<String> {
-    let code = text
-        .lines()
-        .filter(|line| !line.trim_start().starts_with("//"));
+fn function_names(text: &str) -> impl Iterator<Item = &str> {
+    let code = text.lines().map(str::trim_start);
+    let code = code.filter(|line| !line.starts_with("//"));
     code.filter_map(|line| {
         let (before, rest) = line.split_once("fn ")?;
-        let end = rest.find(|character: char| !character.is_alphanumeric() && character != '_')?;
-        (before.is_empty() || before.ends_with(' ')).then(|| rest[..end].to_owned())
+        let is_keyword = before.is_empty() || before.ends_with(' ');
+        rest.split(|it| !is_word(it)).next().filter(|_| is_keyword)
     })
-    .collect()
 }
 
 #[cfg(test)]
@@ -192,11 +173,17 @@ mod tests {
     #[test]
     fn a_dead_link_is_an_offence_except_in_a_code_block() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let page = Path::new("page.md");
+        let page = "page.md";
         assert_eq!(check_page(root, page, "[a](src/main.rs)"), [""; 0]);
         let offences = check_page(root, page, "a\n\n[a](gone.rs)");
         assert_eq!(offences, ["page.md:3: gone.rs does not exist"]);
         assert_eq!(check_page(root, page, "```\n[a](gone.rs)\n```"), [""; 0]);
+    }
+
+    #[test]
+    fn functions_are_found_in_code_only() {
+        let text = "fn a() {}\n    pub async fn b<T>() {}\n// fn c()\nlet often = 1;";
+        assert_eq!(function_names(text).collect::<Vec<_>>(), ["a", "b"]);
     }
 
     #[test]
@@ -209,7 +196,7 @@ mod tests {
             ("https://a.b/home/", 0),
             ("~/tmp/x", 0),
         ] {
-            let offences = check_page(Path::new(""), Path::new("p.md"), line);
+            let offences = check_page(Path::new(""), "p.md", line);
             assert_eq!(offences.len(), expected, "{line}");
         }
     }
@@ -231,11 +218,5 @@ mod tests {
         ] {
             assert_eq!(own_name(path), "name");
         }
-    }
-
-    #[test]
-    fn functions_are_found_in_code_only() {
-        let text = "fn a() {}\n    pub async fn b<T>() {}\n// fn c()\nlet often = 1;";
-        assert_eq!(function_names(text), ["a", "b"]);
     }
 }

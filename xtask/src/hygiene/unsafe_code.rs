@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
 
+use super::{last_part, spans};
 use crate::workspace::Workspace;
 
 /// The page in each `src` folder with unsafe code.
@@ -24,28 +25,24 @@ type Uses = BTreeMap<String, usize>;
 /// Returns the offences.
 pub(crate) fn check(workspace: &Workspace) -> Result<Vec<String>> {
     let mut folders: BTreeMap<String, Uses> = BTreeMap::new();
-    let mut pages = BTreeMap::new();
     let mut tests = BTreeSet::new();
-    for path in workspace.files("")? {
-        let name = path.to_string_lossy().into_owned();
-        let in_source = name.split_once("/src/");
-        if path.extension().is_some_and(|extension| extension == "rs") {
-            let text = workspace.read(&path)?;
-            tests.extend(test_names(&text));
-            if let Some((package, file)) = in_source {
-                let folder = folders.entry(format!("{package}/src")).or_default();
-                folder.extend(uses(file, &text)?);
-            }
-        } else if let Some((package, PAGE)) = in_source {
-            pages.insert(format!("{package}/src"), workspace.read(&path)?);
+    for (name, text) in workspace.texts("", ".rs")? {
+        tests.extend(test_names(&text));
+        if let Some((package, file)) = name.split_once("/src/") {
+            let folder = folders.entry(format!("{package}/src")).or_default();
+            folder.extend(uses(file, &text)?);
         }
     }
-    folders.retain(|folder, uses| !uses.is_empty() || pages.contains_key(folder));
-    let check = |(folder, uses): (&String, &Uses)| match pages.get(folder) {
-        Some(page) => check_page(&format!("{folder}/{PAGE}"), page, uses, &tests),
-        None => vec![format!("{folder}: has unsafe code and no {PAGE}")],
-    };
-    Ok(folders.iter().flat_map(check).collect())
+    let mut offences = Vec::new();
+    for (folder, uses) in folders {
+        let name = format!("{folder}/{PAGE}");
+        if workspace.root.join(&name).exists() {
+            offences.extend(check_page(&name, &workspace.read(&name)?, &uses, &tests));
+        } else if !uses.is_empty() {
+            offences.push(format!("{folder}: has unsafe code and no {PAGE}"));
+        }
+    }
+    Ok(offences)
 }
 
 /// Compares a page with the code of its folder.
@@ -76,15 +73,16 @@ fn check_page(name: &str, page: &str, uses: &Uses, tests: &BTreeSet<String>) -> 
             missing.for_each(|test| offend(format!("no test `{test}`")));
         }
     }
-    for (item, count) in uses {
-        match listed.get(item) {
-            None => offences.push(format!("{name}: no row for `{item}`")),
-            Some(listed) if listed != count => offences.push(format!(
-                "{name}: `{item}` has {count} uses of `unsafe`, not {listed}"
-            )),
-            Some(_) => {}
-        }
-    }
+    offences.extend(
+        uses.iter()
+            .filter_map(|(item, count)| match listed.get(item) {
+                None => Some(format!("{name}: no row for `{item}`")),
+                Some(it) if it == count => None,
+                Some(it) => Some(format!(
+                    "{name}: `{item}` has {count} uses of `unsafe`, not {it}"
+                )),
+            }),
+    );
     let stale = listed.keys().filter(|item| !uses.contains_key(*item));
     offences.extend(stale.map(|item| format!("{name}: `{item}` has no unsafe code")));
     offences
@@ -115,15 +113,6 @@ fn items(cell: &str) -> Vec<(String, usize)> {
         items.push((format!("{file}: {item}"), count.parse().unwrap_or(0)));
     }
     items
-}
-
-/// The texts between backticks.
-fn spans(cell: &str) -> impl Iterator<Item = &str> {
-    cell.split('`').skip(1).step_by(2)
-}
-
-fn last_part(path: &str) -> &str {
-    path.rsplit("::").next().unwrap_or(path)
 }
 
 /// The uses of `unsafe` in a file, except in tests: blocks and functions by their function, `impl`s
@@ -157,10 +146,8 @@ impl Visitor<'_> {
             (Some((_, whole)), None) => whole.clone(),
             (None, function) => function.cloned().unwrap_or_default(),
         };
-        *self
-            .uses
-            .entry(format!("{}: {item}", self.file))
-            .or_default() += 1;
+        let item = format!("{}: {item}", self.file);
+        *self.uses.entry(item).or_default() += 1;
     }
 
     fn inside(&mut self, function: &syn::Signature, visit: impl FnOnce(&mut Self)) {
@@ -245,10 +232,8 @@ impl<'ast> Visit<'ast> for Visitor<'_> {
 }
 
 fn last_name(path: &syn::Path) -> String {
-    path.segments
-        .last()
-        .map(|it| it.ident.to_string())
-        .unwrap_or_default()
+    let last = path.segments.last();
+    last.map(|it| it.ident.to_string()).unwrap_or_default()
 }
 
 /// The functions with `#[test]`.
@@ -306,23 +291,16 @@ mod tests {
 }
 "#;
 
-    fn page(rows: &[&str]) -> String {
-        format!(
-            "# Page\n\n{HEADER}\n|--|--|--|--|--|--|\n{}\n",
-            rows.join("\n")
-        )
-    }
-
     fn offences(rows: &[&str]) -> Vec<String> {
         let tests =
             test_names("#[test]\nfn it_panics() {}\n#[testkit::test]\n#[cfg(x)]\nfn it_asks() {}");
         let tests = tests.into_iter().collect();
-        check_page(
-            "UNSAFE.md",
-            &page(rows),
-            &uses("a.rs", SOURCE).expect("it parses"),
-            &tests,
-        )
+        let page = format!(
+            "# Page\n\n{HEADER}\n|--|--|--|--|--|--|\n{}\n",
+            rows.join("\n")
+        );
+        let uses = uses("a.rs", SOURCE).expect("it parses");
+        check_page("UNSAFE.md", &page, &uses, &tests)
     }
 
     const FIRST: &str = "| `a.rs` `Sync for Cell`, `Cell::content ×2`, `Cell::both ×2` | i | never | none: a look | – | – |";
@@ -333,18 +311,18 @@ mod tests {
     #[test]
     fn uses_are_counted_per_item() {
         let uses = uses("a.rs", SOURCE).expect("it parses");
-        let uses: Vec<_> = uses.into_iter().collect();
+        let uses: Vec<_> = uses
+            .iter()
+            .map(|(item, count)| format!("{item} {count}"))
+            .collect();
         let expected = [
-            ("a.rs: Cell::both", 2),
-            ("a.rs: Cell::content", 2),
-            ("a.rs: Sync for Cell", 1),
-            ("a.rs: free", 1),
-            ("a.rs: inner", 1),
+            "Cell::both 2",
+            "Cell::content 2",
+            "Sync for Cell 1",
+            "free 1",
+            "inner 1",
         ];
-        let expected: Vec<_> = expected
-            .map(|(item, count)| (item.to_owned(), count))
-            .into();
-        assert_eq!(uses, expected);
+        assert_eq!(uses, expected.map(|it| format!("a.rs: {it}")));
     }
 
     #[test]
@@ -354,44 +332,36 @@ mod tests {
 
     #[test]
     fn missing_rows_stale_rows_and_wrong_numbers_are_offences() {
-        let missing = ["no row for `a.rs: free`", "no row for `a.rs: inner`"];
-        assert_eq!(
-            offences(&[FIRST]),
-            missing.map(|it| format!("UNSAFE.md: {it}"))
-        );
-        let stale = [
-            "no row for `a.rs: inner`",
-            "`a.rs: free::x` has no unsafe code",
-        ];
-        assert_eq!(
-            offences(&[FIRST, SECOND]),
-            stale.map(|it| format!("UNSAFE.md: {it}"))
-        );
-        let twice =
-            ["free", "inner"].map(|it| format!("UNSAFE.md:7: `a.rs: {it}` already has a row"));
-        assert_eq!(offences(&[FIRST, LAST, LAST]), twice);
+        let check = |rows: &[&str], expected: &[&str]| {
+            let expected: Vec<_> = expected
+                .iter()
+                .map(|it| format!("UNSAFE.md:{it}"))
+                .collect();
+            assert_eq!(offences(rows), expected);
+        };
+        let missing = [" no row for `a.rs: free`", " no row for `a.rs: inner`"];
+        check(&[FIRST], &missing);
+        let stale = " `a.rs: free::x` has no unsafe code";
+        check(&[FIRST, SECOND], &[missing[1], stale]);
+        let twice = ["free", "inner"].map(|it| format!("7: `a.rs: {it}` already has a row"));
+        check(&[FIRST, LAST, LAST], &twice.each_ref().map(|it| &**it));
         let row = FIRST.replace("both ×2", "both");
-        let expected = ["UNSAFE.md: `a.rs: Cell::both` has 2 uses of `unsafe`, not 1"];
-        assert_eq!(offences(&[&row, LAST]), expected);
+        let wrong = " `a.rs: Cell::both` has 2 uses of `unsafe`, not 1";
+        check(&[&row, LAST], &[wrong]);
     }
 
     #[test]
     fn a_row_needs_six_cells_a_reason_and_existing_tests() {
         let of = |row: String| offences(&[FIRST, &row]).remove(0);
-        let wrong = [
-            (
-                ("`it_asks`", "–"),
-                "no test of this row has user code that calls back",
-            ),
-            (("it_asks", "it_asked"), "no test `it_asked`"),
-            (("| w |", "|  |"), "a cell is empty"),
-            (("| w |", "|"), "a row has six columns"),
-        ];
-        for ((right, wrong), expected) in wrong {
-            assert_eq!(
-                of(LAST.replace(right, wrong)),
-                format!("UNSAFE.md:6: {expected}")
-            );
+        let untested = "no test of this row has user code that calls back";
+        for (right, wrong, expected) in [
+            ("`it_asks`", "–", untested),
+            ("it_asks", "it_asked", "no test `it_asked`"),
+            ("| w |", "|  |", "a cell is empty"),
+            ("| w |", "|", "a row has six columns"),
+        ] {
+            let expected = format!("UNSAFE.md:6: {expected}");
+            assert_eq!(of(LAST.replace(right, wrong)), expected);
         }
         let row = FIRST.replace("none: a look", "none");
         assert_eq!(offences(&[&row, LAST]).len(), 2, "without a reason");

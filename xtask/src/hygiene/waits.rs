@@ -37,46 +37,38 @@ pub(super) fn check(workspace: &Workspace, waits: &Waits) -> Result<Vec<String>>
 
 impl Waits {
     fn compare(&self, calls: &BTreeSet<String>, page: &str) -> impl Iterator<Item = String> {
-        let rows: Vec<Vec<&str>> = page
-            .lines()
-            .filter_map(|line| line.strip_prefix("//! | ")?.strip_suffix(" |"))
-            .map(|row| row.split(" | ").collect())
-            .collect();
+        let rows = page.lines().filter_map(|line| {
+            let row = line.strip_prefix("//! | ")?.strip_suffix(" |")?;
+            Some(row.split(" | ").collect())
+        });
+        let rows: Vec<Vec<&str>> = rows.collect();
         let mut offences = Vec::new();
         for (of, name) in self.waiting(calls) {
-            let forms = [
-                name.clone(),
-                format!("try_{name}"),
-                format!("{name}_timeout"),
-                format!("{name}_async"),
-            ];
-            let row = rows
-                .iter()
-                .find(|row| row.len() == 4 && mentions(row[0], &of, &name));
+            let forms = ["N", "try_N", "N_timeout", "N_async"].map(|it| it.replace('N', &name));
+            // By any of its forms: an async call may have no plain one.
+            let row = rows.iter().find(|row| {
+                let mut cells = row.iter().zip(&forms);
+                row.len() == 4 && cells.any(|(cell, form)| mentions(cell, &of, form))
+            });
             let Some(row) = row else {
-                offences.push(format!("the table of calls that wait lacks `{of}::{name}`"));
+                offences.push(format!("lacks `{of}::{name}`"));
                 continue;
             };
             for (cell, form) in row.iter().zip(&forms) {
                 let exists = calls.contains(&format!("{of}::{form}"));
-                if exists != mentions(cell, &of, form) && (exists || *form != name) {
-                    offences.push(format!(
-                        "`{of}::{form}` {} in the table of calls that wait",
-                        if exists {
-                            "is missing"
-                        } else {
-                            "does not exist, but is"
-                        }
-                    ));
+                let is_linked = mentions(cell, &of, form);
+                if exists && !is_linked {
+                    offences.push(format!("lacks `{of}::{form}`"));
+                } else if is_linked && !exists && *form != name {
+                    offences.push(format!("has `{of}::{form}`, which does not exist"));
                 }
                 if cell.trim().is_empty() {
-                    offences.push(format!(
-                        "the table of calls that wait lacks the alternative to `{of}::{form}`"
-                    ));
+                    offences.push(format!("lacks the alternative to `{of}::{form}`"));
                 }
             }
         }
-        offences.into_iter()
+        let say = |offence| format!("the table of calls that wait {offence}");
+        offences.into_iter().map(say)
     }
 
     /// Types, and the names of their calls that wait.
@@ -86,6 +78,7 @@ impl Waits {
             let limited = name.strip_suffix("_async");
             let name = limited.unwrap_or(name);
             let name = name.strip_suffix("_timeout").or(limited)?;
+            // A task builder's part of a call is hidden, too.
             let is_hidden = of.starts_with("internals::");
             let is_meant = !is_hidden && !self.except.iter().any(|it| it == of);
             is_meant.then(|| (of.to_owned(), name.to_owned()))
@@ -107,13 +100,8 @@ mod tests {
         let waits = Waits {
             except: vec!["Options".to_owned()],
         };
-        let calls = [
-            "Q::take",
-            "Q::take_async",
-            "Q::wait_timeout_async",
-            "Options::busy_timeout",
-        ];
-        let calls = calls.map(str::to_owned).into();
+        let calls = "Q::take Q::take_async Q::wait_timeout_async Options::busy_timeout";
+        let calls = calls.split(' ').map(str::to_owned).collect();
         let page = format!("//! | {row} |\n//! | [`Q::wait`] | a | b | c |\n");
         waits.compare(&calls, &page).collect()
     }

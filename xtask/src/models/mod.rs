@@ -15,8 +15,8 @@ use anyhow::{Context, Result, ensure};
 
 use crate::flags::Bound;
 use crate::parallel;
-use crate::process::{self, Test};
-use crate::workspace::{Workspace, package};
+use crate::process::{self, Ended, Test};
+use crate::workspace::Workspace;
 
 pub(crate) use verdict::{Cause, Completed, Verdict};
 
@@ -40,27 +40,15 @@ const FEATURES: [(&str, &str); 1] = [("pool-util", "stream")];
 /// A cargo command that compiles `what` of `packages` under the models' cfg, for the tree at
 /// `root`.
 fn cargo(root: &Path, target: &Path, subcommand: &str, what: &str, packages: &[String]) -> Command {
-    let mut command = Command::new("cargo");
+    let features = FEATURES
+        .iter()
+        .filter(|it| packages.iter().any(|name| name == it.0));
+    let mut command = process::cargo(subcommand, root, target, packages);
     command
-        .args([subcommand, "--quiet", what, RUNTIME])
-        .args(packages.iter().flat_map(|name| ["-p", package(name)]))
-        .args(features(packages))
-        .current_dir(root)
-        .env("CARGO_TARGET_DIR", target)
-        .env("RUSTFLAGS", CFG)
-        .env_remove("CARGO_ENCODED_RUSTFLAGS");
+        .args([what, RUNTIME])
+        .args(features.map(|(package, feature)| format!("--features={package}/{feature}")))
+        .env("RUSTFLAGS", CFG);
     command
-}
-
-/// The modelled features of these packages.
-fn features(packages: &[String]) -> Vec<String> {
-    let mut features = Vec::new();
-    for (package, feature) in FEATURES {
-        if packages.iter().any(|name| name == package) {
-            features.push(format!("--features={package}/{feature}"));
-        }
-    }
-    features
 }
 
 /// Lists the primitives that only `sync-shim` may use.
@@ -112,6 +100,21 @@ pub(crate) struct Run {
     pub(crate) time: Duration,
 }
 
+impl Run {
+    pub(crate) fn of(
+        test: &Test,
+        ended: Ended,
+        judge: fn(&Ended) -> Result<Verdict>,
+    ) -> Result<Self> {
+        Ok(Self {
+            test: test.clone(),
+            verdict: judge(&ended).with_context(|| test.to_string())?,
+            output: ended.output,
+            time: ended.time,
+        })
+    }
+}
+
 /// Runs one test, and writes its output to a file below `logs` as well.
 pub(crate) fn run(
     test: &Test,
@@ -130,12 +133,7 @@ pub(crate) fn run(
         command.env("ANTHILL_LOOM_BOUND", bound);
     }
     let ended = process::run_logged(&mut command, &test.log(logs), limit)?;
-    Ok(Run {
-        test: test.clone(),
-        verdict: Verdict::of(&ended).with_context(|| test.to_string())?,
-        output: ended.output,
-        time: ended.time,
-    })
+    Run::of(test, ended, Verdict::of)
 }
 
 /// Runs all `tests`, one per core at a time, and passes each to `report` as it ends.

@@ -49,11 +49,8 @@ pub(crate) enum Verdict {
 impl Verdict {
     /// Judges the end of a process that ran one test.
     pub(crate) fn of(ended: &Ended) -> Result<Self> {
-        if ended.status.is_none() {
-            return Ok(Self::TimedOut);
-        }
-        if !ended.success() {
-            return Ok(Self::Failed(Cause::parse(&ended.output)));
+        if let Some(failure) = Self::of_failure(ended) {
+            return Ok(failure);
         }
         let completed: Vec<_> = ended.output.lines().filter_map(Completed::parse).collect();
         // A test that must panic never completes its model.
@@ -61,6 +58,14 @@ impl Verdict {
             bail!("the test passed without completing a model");
         }
         Ok(Self::Passed(completed))
+    }
+
+    pub(crate) fn of_failure(ended: &Ended) -> Option<Self> {
+        match ended.status {
+            None => Some(Self::TimedOut),
+            Some(status) if status.success() => None,
+            Some(_) => Some(Self::Failed(Cause::parse(&ended.output))),
+        }
     }
 }
 
@@ -107,10 +112,8 @@ impl Cause {
             ("leaked.", Self::Leak),
             ("exceeded maximum number of branches", Self::Livelock),
         ];
-        causes
-            .into_iter()
-            .find(|(words, _)| panic.contains(words))
-            .map_or(Self::Panic, |(_, cause)| cause)
+        let cause = causes.iter().find(|(words, _)| panic.contains(words));
+        cause.map_or(Self::Panic, |(_, cause)| *cause)
     }
 }
 

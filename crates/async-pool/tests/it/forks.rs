@@ -1,32 +1,48 @@
-//! A pool of futures in a forked child: no call waits there for workers or threads of the parent.
+//! Pools of futures in a forked child: no call waits there for workers or threads of the parent.
 #![expect(
     clippy::needless_pass_by_value,
-    reason = "an answer is looked at where the call is made"
+    reason = "each result is checked at its call"
 )]
 
-use std::future::{Future, pending};
+use std::convert::Infallible;
+use std::future::{Ready, pending, ready};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use async_pool::{
-    AsyncPool, Futures, JoinError, JoinHandle, Permit, SubmitError, WaitError, sleep_until,
-    timeout, yield_now,
+    AsyncPool, Interval, JoinError, JoinHandle, Map, Permit, PoolLayer, ResponseFuture,
+    ServiceError, SubmitError, TaskGroup, WaitError,
 };
-use testkit::{ForkCase, check_in_forks, fork_cases, in_child, ready};
+use testkit::{ForkCase, Gate, check_in_forks, fork_cases, in_child, ready as now};
+use tower::{Service, service_fn};
+use tower_layer::Layer;
 
-use super::pool;
+use crate::pool;
 
-type Waiting = Pin<Box<dyn Future<Output = bool>>>;
+const SECOND: Duration = Duration::from_secs(1);
+const STAYED: Result<(), WaitError> = Err(WaitError::Forked);
 
-/// The state that a child inherits. All tasks wait for ever, so no lock is held at a fork.
+type Started<T> = Pin<Box<dyn Future<Output = T>>>;
+
+/// The pools that a child inherits. Their workers wait at a gate, so no lock is held at a fork.
 struct Inherited {
-    pool: AsyncPool,
+    /// Its worker runs the task of `handles`, and it has no room.
+    full: AsyncPool,
+    /// Its worker runs a task, and it has room for more.
+    open: AsyncPool,
     later: Instant,
-    handle: Option<JoinHandle<()>>,
-    permit: Option<Permit<Futures>>,
-    /// Waits that the parent has polled.
-    waits: Vec<Waiting>,
+    handles: Vec<JoinHandle<()>>,
+    permits: Vec<Permit<async_pool::Futures>>,
+    group: Option<TaskGroup<Result<(), u8>>>,
+    /// Their items wait for the worker.
+    map: Map<'static, Ready<Result<(), u8>>>,
+    unordered: Map<'static, Ready<Result<(), u8>>>,
+    submitting: Started<Result<(), SubmitError<Ready<()>>>>,
+    reserving: Option<Started<Result<Permit<async_pool::Futures>, SubmitError>>>,
+    idle: Started<Result<(), WaitError>>,
+    released: Started<Result<(), WaitError>>,
+    response: Option<ResponseFuture<(), Infallible>>,
 }
 
 fn refused<V, T>(answer: Result<V, SubmitError<T>>) -> bool {
@@ -37,100 +53,205 @@ fn lost<V>(answer: Result<V, JoinError>) -> bool {
     matches!(answer, Err(JoinError::Forked))
 }
 
-fn forked<V>(answer: Result<V, WaitError>) -> bool {
-    matches!(answer, Err(WaitError::Forked))
+fn group(it: &Inherited) -> &TaskGroup<Result<(), u8>> {
+    it.group.as_ref().expect("it is there")
 }
 
-const CALLS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
-    "AsyncWorkerPool::submit" => refused(it.pool.submit(async {}));
-    "AsyncWorkerPool::try_submit" => refused(it.pool.try_submit(async {}));
-    "AsyncWorkerPool::submit_timeout" => refused(it.pool.submit_timeout(async {}, it.later));
-    "AsyncWorkerPool::submit_async" => refused(ready(it.pool.submit_async(async {})));
-    "AsyncWorkerPool::spawn" => refused(it.pool.spawn(async {}));
-    "AsyncWorkerPool::try_spawn" => refused(it.pool.try_spawn(async {}));
-    "AsyncWorkerPool::spawn_timeout" => refused(it.pool.spawn_timeout(async {}, it.later));
-    "AsyncWorkerPool::spawn_async" => refused(ready(it.pool.spawn_async(async {})));
-    "AsyncWorkerPool::reserve" => refused(it.pool.reserve());
-    "AsyncWorkerPool::try_reserve" => refused(it.pool.try_reserve());
-    "AsyncWorkerPool::reserve_timeout" => refused(it.pool.reserve_timeout(it.later));
-    "AsyncWorkerPool::reserve_async" => refused(ready(it.pool.reserve_async()));
-    "AsyncWorkerPool::wait_idle" => forked(it.pool.wait_idle());
-    "AsyncWorkerPool::wait_idle_timeout" => forked(it.pool.wait_idle_timeout(it.later));
-    "AsyncWorkerPool::wait_idle_async" => forked(ready(it.pool.wait_idle_async()));
-    "AsyncWorkerPool::wait_released" => forked(it.pool.wait_released());
-    "AsyncWorkerPool::wait_released_timeout" => forked(it.pool.wait_released_timeout(it.later));
-    "AsyncWorkerPool::wait_released_async" => forked(ready(it.pool.wait_released_async()));
-    "AsyncWorkerPool::reboot" => it.pool.reboot().is_ok_and(|opened| !opened);
-    "AsyncWorkerPool::release" => !it.pool.release();
-    "AsyncWorkerPool::release_now" => { it.pool.release_now(); true };
-    "Permit::submit" => { it.permit.take().expect("it is there").submit(async {}); true };
-    "Permit::spawn" => lost(it.permit.take().expect("it is there").spawn(async {}).join());
-    "Permit::drop" => { drop(it.permit.take()); true };
-    "JoinHandle::join" => lost(it.handle.take().expect("it is there").join());
-    "JoinHandle::join_timeout" => {
-        it.handle.take().expect("it is there").join_timeout(it.later).is_ok_and(lost)
+/// Whether a map returns the error of each item that it has started, and ends.
+fn map_lost(map: &mut Map<'_, Ready<Result<(), u8>>>) -> bool {
+    let mut answers = std::iter::from_fn(|| now(map.next_async()));
+    answers.next().is_some_and(lost) && answers.all(lost)
+}
+
+fn poll<T>(future: &mut (impl Future<Output = T> + Unpin)) -> Poll<T> {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+const POOLS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
+    "AsyncWorkerPool::submit" => refused(it.full.submit(ready(()))) && refused(it.open.submit(ready(())));
+    "AsyncWorkerPool::try_submit" => refused(it.open.try_submit(ready(())));
+    "AsyncWorkerPool::submit_timeout" => refused(it.full.submit_timeout(ready(()), SECOND));
+    "AsyncWorkerPool::submit_timeout" => refused(it.full.submit_timeout(ready(()), it.later));
+    "AsyncWorkerPool::submit_async" => refused(now(it.full.submit_async(ready(()))));
+    "AsyncWorkerPool::spawn" => refused(it.full.spawn(ready(()))) && refused(it.open.spawn(ready(())));
+    "AsyncWorkerPool::try_spawn" => refused(it.open.try_spawn(ready(())));
+    "AsyncWorkerPool::spawn_timeout" => refused(it.full.spawn_timeout(ready(()), SECOND));
+    "AsyncWorkerPool::spawn_timeout" => refused(it.full.spawn_timeout(ready(()), it.later));
+    "AsyncWorkerPool::spawn_async" => refused(now(it.full.spawn_async(ready(()))));
+    "AsyncWorkerPool::reserve" => refused(it.full.reserve());
+    "AsyncWorkerPool::try_reserve" => refused(it.open.try_reserve());
+    "AsyncWorkerPool::reserve_timeout" => refused(it.full.reserve_timeout(SECOND));
+    "AsyncWorkerPool::reserve_timeout" => refused(it.full.reserve_timeout(it.later));
+    "AsyncWorkerPool::reserve_async" => refused(now(it.full.reserve_async()));
+    // Drops a future that waits for room.
+    "AsyncWorkerPool::reserve_async" => { drop(it.reserving.take()); true };
+    // The permit's task is dropped unrun.
+    "Permit::submit" => { it.permits.pop().expect("it is there").submit(pending::<()>()); true };
+    "Permit::spawn" => lost(it.permits.pop().expect("it is there").spawn(ready(())).join());
+    "Permit::drop" => { it.permits.clear(); true };
+    "AsyncWorkerPool::wait_idle" => it.full.wait_idle() == STAYED;
+    "AsyncWorkerPool::wait_idle_timeout" => it.full.wait_idle_timeout(SECOND) == STAYED;
+    "AsyncWorkerPool::wait_idle_timeout" => it.full.wait_idle_timeout(it.later) == STAYED;
+    "AsyncWorkerPool::wait_idle_async" => now(it.full.wait_idle_async()) == STAYED;
+    "AsyncWorkerPool::wait_idle_async" => now(&mut it.idle) == STAYED;
+    "AsyncWorkerPool::wait_released" => it.full.wait_released() == STAYED;
+    "AsyncWorkerPool::wait_released_timeout" => it.full.wait_released_timeout(SECOND) == STAYED;
+    "AsyncWorkerPool::wait_released_timeout" => it.full.wait_released_timeout(it.later) == STAYED;
+    "AsyncWorkerPool::wait_released_async" => now(it.full.wait_released_async()) == STAYED;
+    "AsyncWorkerPool::wait_released_async" => now(&mut it.released) == STAYED;
+    "AsyncWorkerPool::release" => { it.full.release(); true };
+    "AsyncWorkerPool::release_now" => { it.full.release_now(); true };
+    // The child can use a pool that it has built itself.
+    "AsyncWorkerPool::wait_released" => {
+        let own = pool(1, 1);
+        let two = own.spawn(ready(2)).expect("it has room").join();
+        own.release() && two.is_ok_and(|two| two == 2) && own.wait_released().is_ok()
     };
-    "JoinHandle::poll" => lost(ready(it.handle.take().expect("it is there")));
-    "JoinHandle::cancel_on_drop" => {
-        drop(it.handle.take().expect("it is there").cancel_on_drop());
+};
+
+const HANDLES: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
+    "JoinHandle::join" => lost(it.handles.pop().expect("it is there").join());
+    "JoinHandle::join_timeout" => {
+        it.handles.pop().expect("it is there").join_timeout(SECOND).is_ok_and(lost)
+    };
+    "JoinHandle::join_timeout" => {
+        it.handles.pop().expect("it is there").join_timeout(it.later).is_ok_and(lost)
+    };
+    "JoinHandle::poll" => lost(now(it.handles.pop().expect("it is there")));
+    "JoinHandle::poll" => lost(now(it.handles.pop().expect("it is there").cancelled()));
+    "JoinHandle::drop" | "JoinHandle::cancel_on_drop" => {
+        drop(it.handles.pop().expect("it is there").cancel_on_drop());
         true
     };
-    "JoinHandle::drop" => { drop(it.handle.take()); true };
-    "sleep_until" => {
-        let mut sleep = sleep_until(it.later);
-        Pin::new(&mut sleep).poll(&mut Context::from_waker(Waker::noop())).is_pending()
+};
+
+const GROUPS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
+    "TaskGroup::spawn" => refused(group(it).spawn(ready(Ok(()))));
+    "TaskGroup::try_spawn" => refused(group(it).try_spawn(ready(Ok(()))));
+    "TaskGroup::spawn_timeout" => refused(group(it).spawn_timeout(ready(Ok(())), SECOND));
+    "TaskGroup::spawn_timeout" => refused(group(it).spawn_timeout(ready(Ok(())), it.later));
+    "TaskGroup::spawn_async" => refused(now(group(it).spawn_async(ready(Ok(())))));
+    // The group reports once that its tasks belong to the parent.
+    "TaskGroup::next" => group(it).next().is_some_and(lost) && group(it).next().is_none();
+    "TaskGroup::next_timeout" => {
+        matches!(group(it).next_timeout(SECOND), Ok(Some(Err(JoinError::Forked))))
     };
-    "timeout" => ready(Box::pin(timeout(it.later, async { 3 }))) == Ok(3);
-    "yield_now" => {
-        let mut yields = Box::pin(yield_now());
-        yields.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
+    "TaskGroup::next_timeout" => {
+        matches!(group(it).next_timeout(it.later), Ok(Some(Err(JoinError::Forked))))
     };
-    // Waits that the parent has begun end with an error in the child.
-    "waits that began before the fork" => {
-        it.waits.iter_mut().all(|wait| {
-            let mut context = Context::from_waker(Waker::noop());
-            matches!(wait.as_mut().poll(&mut context), Poll::Ready(true))
-        })
+    "TaskGroup::try_next" => group(it).try_next().is_some_and(lost);
+    "TaskGroup::next_async" => {
+        now(group(it).next_async()).is_some_and(lost) && now(group(it).next_async()).is_none()
     };
-    "drop of waits that began before the fork" => { it.waits.clear(); true };
+    "TaskGroup::wait" => lost(group(it).wait());
+    "TaskGroup::wait_async" => lost(now(group(it).wait_async()));
+    "TaskGroup::wait_ok" => lost(group(it).wait_ok());
+    "TaskGroup::wait_ok_async" => lost(now(group(it).wait_ok_async()));
+    "TaskGroup::drop" => { drop(it.group.take()); true };
+    "AsyncWorkerPool::map" => map_lost(&mut it.full.map(0..3, 2, |_| ready(Ok(()))));
+    "AsyncWorkerPool::map_stream" => {
+        map_lost(&mut it.full.map_stream(futures_lite::stream::iter(0..3), 2, |_| ready(Ok(()))))
+    };
+    "AsyncWorkerPool::for_each_concurrent" => {
+        lost(now(it.full.for_each_concurrent(0..3, 2, |_| ready(Ok::<_, u8>(())))))
+    };
+    "Map::next_async" | "Map::poll_next" => map_lost(&mut it.map) && map_lost(&mut it.unordered);
+    "Map::finish" => lost(now(it.full.map(0..3, 2, |_| ready(Ok::<_, u8>(()))).finish()));
+};
+
+const ADAPTERS: &[ForkCase<Inherited>] = fork_cases! { it: Inherited;
+    // By another crate's trait.
+    "AsyncWorkerPool::try_submit" => futures_task::Spawn::spawn_obj(&it.open, Box::pin(ready(())).into()).is_err();
+    "PoolService::poll_ready" | "PoolService::call" | "ResponseFuture::poll" => {
+        let layer = PoolLayer::new(it.full.clone());
+        let mut service = layer.layer(service_fn(|()| ready(Ok::<_, Infallible>(()))));
+        let is_ready = service.poll_ready(&mut Context::from_waker(Waker::noop())).is_ready();
+        let answer = now(service.call(()));
+        is_ready && matches!(answer, Err(ServiceError::Refused(SubmitError::Forked(()))))
+    };
+    "ResponseFuture::poll" => {
+        let response = it.response.take().expect("it is there");
+        matches!(now(response), Err(ServiceError::Lost(JoinError::Forked)))
+    };
+};
+
+// The parent has no sleep: its alarm thread might hold a lock at a fork.
+const TIMERS: &[ForkCase<()>] = fork_cases! { _it: ();
+    "sleep_until" | "sleep" | "Sleep::poll" => {
+        now(async_pool::sleep(Duration::ZERO));
+        testkit::block_on(async_pool::sleep_until(Instant::now() + Duration::from_millis(1)));
+        true
+    };
+    "Sleep::drop" => {
+        let mut sleep = async_pool::sleep(60 * SECOND);
+        poll(&mut sleep).is_pending()
+    };
+    "timeout" => now(async_pool::timeout(Duration::ZERO, pending::<()>())).is_err();
+    "interval" | "Interval::tick" => { now(Interval::tick(&mut async_pool::interval(SECOND))); true };
+    "yield_now" => { testkit::block_on(async_pool::yield_now()); true };
 };
 
 #[test]
-fn no_call_of_a_pool_of_futures_waits_in_a_forked_child() {
-    let ended = in_child(
-        "forks::no_call_of_a_pool_of_futures_waits_in_a_forked_child",
-        || {
-            let pool = pool(2, 2);
-            let handle = pool.spawn(pending::<()>()).unwrap();
-            let permit = pool.reserve().unwrap();
-            let mut waits: Vec<Waiting> = Vec::new();
-            let (submits, reserves) = (pool.submit_async(async {}), pool.reserve_async());
-            let (idle, ended) = (pool.wait_idle_async(), pool.wait_released_async());
-            waits.push(Box::pin(async { refused(submits.await) }));
-            waits.push(Box::pin(async { refused(reserves.await) }));
-            waits.push(Box::pin(async { forked(idle.await) }));
-            waits.push(Box::pin(async { forked(ended.await) }));
-            for wait in &mut waits {
-                let mut context = Context::from_waker(Waker::noop());
-                assert!(wait.as_mut().poll(&mut context).is_pending());
-            }
-            let mut inherited = Inherited {
-                pool,
-                later: Instant::now() + Duration::from_secs(3_600),
-                handle: Some(handle),
-                permit: Some(permit),
-                waits,
-            };
-            check_in_forks(&mut inherited, CALLS);
-            // The parent's tasks go on.
-            inherited.waits.clear();
-            drop(inherited.permit);
-            assert_eq!(
-                inherited.pool.spawn(async { 4 }).unwrap().join().unwrap(),
-                4
-            );
-            drop(inherited.handle.map(JoinHandle::cancel_on_drop));
-        },
-    );
+fn no_call_waits_in_a_forked_child() {
+    let ended = in_child("forks::no_call_waits_in_a_forked_child", || {
+        let gate = Gate::new();
+        let held = |pool: &AsyncPool| {
+            let gate = gate.clone();
+            pool.spawn(async move { gate.wait() }).unwrap()
+        };
+        let (full, open) = (pool(1, 1), pool(1, 100));
+        let mut handles = vec![held(&full), held(&open)];
+        gate.wait_for_arrivals(2);
+        handles.extend((0..5).map(|_| open.spawn(ready(())).unwrap()));
+        let permits = (0..3).map(|_| open.reserve().unwrap()).collect();
+        let group = open.group();
+        group.spawn(ready(Ok(()))).unwrap();
+        let map = || open.map(0..10, 2, |_| ready(Ok(())));
+        let (mut map, mut unordered) = (map(), map().unordered());
+        assert!(poll(&mut map.next_async()).is_pending());
+        assert!(poll(&mut unordered.next_async()).is_pending());
+        let mut submitting = Box::pin(full.submit_async(ready(())));
+        assert!(poll(&mut submitting).is_pending());
+        let mut reserving = Box::pin(full.reserve_async());
+        assert!(poll(&mut reserving).is_pending());
+        let mut idle = Box::pin(full.wait_idle_async());
+        assert!(poll(&mut idle).is_pending());
+        let mut released = Box::pin(full.wait_released_async());
+        assert!(poll(&mut released).is_pending());
+        let service = service_fn(|()| ready(Ok::<_, Infallible>(())));
+        let mut service = PoolLayer::new(open.clone()).layer(service);
+        assert!(
+            service
+                .poll_ready(&mut Context::from_waker(Waker::noop()))
+                .is_ready()
+        );
+        let response = Some(service.call(()));
+        let mut inherited = Inherited {
+            full,
+            open,
+            later: Instant::now() + SECOND,
+            handles,
+            permits,
+            group: Some(group),
+            map,
+            unordered,
+            submitting,
+            reserving: Some(reserving),
+            idle,
+            released,
+            response,
+        };
+        check_in_forks(&mut inherited, POOLS);
+        check_in_forks(&mut inherited, HANDLES);
+        check_in_forks(&mut inherited, GROUPS);
+        check_in_forks(&mut inherited, ADAPTERS);
+        check_in_forks(&mut (), TIMERS);
+        // The parent's tasks continue.
+        gate.open();
+        inherited.open.wait_idle_timeout(60 * SECOND).unwrap();
+        inherited.group.take().unwrap().wait_ok().unwrap().unwrap();
+        assert!(testkit::block_on(inherited.submitting).is_ok());
+        inherited.permits.clear();
+    });
     assert!(ended.is_ok(), "{ended:?}");
 }

@@ -1,7 +1,11 @@
 //! Behaviour of pools of futures.
 
+mod adapters;
 #[cfg(unix)]
 mod forks;
+mod group;
+mod map;
+mod runtimes;
 mod stress;
 mod user_code;
 

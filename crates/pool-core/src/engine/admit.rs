@@ -28,6 +28,7 @@ use crate::task::cell::SpawnCell;
 use crate::task::erased::{Task, fits};
 use crate::task::handle::{JoinHandle, PoolRef, RawHandle};
 use crate::task::options::{TaskOptions, TaskRecord, WaitLimits};
+use crate::task::run::TaskContext;
 
 /// The part of a handle of a pool, or of several, that [`Admit`] needs.
 pub trait AdmitHandle {
@@ -58,8 +59,11 @@ pub trait Admit: Send + Sync + Sized + 'static {
     /// Refuses a call before its task becomes a job. The refusal has been counted.
     fn refuses(&self, on_full: OnFull) -> Result<(), SubmitError>;
 
-    /// Returns the pool whose context tasks are submitted in.
-    fn core(&self) -> &Core;
+    /// Returns the context that tasks run in.
+    fn context(&self) -> &TaskContext;
+
+    /// Adds the record that a submitted task without options needs.
+    fn recorded(&self, job: Task) -> Task;
 
     /// Returns the members of a multi-pool.
     fn members(&self) -> &[PoolHandle] {
@@ -248,7 +252,7 @@ pub trait Admit: Send + Sync + Sized + 'static {
         if let Err(refused) = self.refuses_with(options.as_ref(), on_full) {
             return Err(refused.with_task(task));
         }
-        let record = self.core().context.record_of(options);
+        let record = self.context().record_of(options);
         let spawned = self.spawn_in_cell::<R, T>(task, record, on_full);
         spawned.map(JoinHandle::of)
     }
@@ -292,7 +296,7 @@ pub trait Admit: Send + Sync + Sized + 'static {
         R: Accepts<T>,
     {
         let (mut job, mut cancelled) = (Task::closure(R::body_of(task)), None);
-        if let Some(record) = self.core().context.record_of(options) {
+        if let Some(record) = self.context().record_of(options) {
             cancelled = record.limits().cancelled();
             job = job.with_record(record);
         }
@@ -315,7 +319,7 @@ pub trait Admit: Send + Sync + Sized + 'static {
         R: Accepts<T>,
     {
         // The handle exists before the wait, so that dropping the future after the job was accepted detaches the task.
-        let record = self.core().context.record_of(options);
+        let record = self.context().record_of(options);
         let cancelled = record
             .as_ref()
             .and_then(|record| record.limits().cancelled());
@@ -344,7 +348,7 @@ pub trait Admit: Send + Sync + Sized + 'static {
         on_full: OnFull,
     ) -> Result<(), SubmitError> {
         self.refuses(on_full)?;
-        *job = job.take().map(|job| self.core().recorded(job));
+        *job = job.take().map(|job| self.recorded(job));
         self.admit_job(job, on_full, None).map(drop)
     }
 
@@ -357,7 +361,7 @@ pub trait Admit: Send + Sync + Sized + 'static {
         on_full: OnFull,
     ) -> Result<(), SubmitError> {
         self.refuses_with(Some(&options), on_full)?;
-        let record = Box::new(TaskRecord::new(options, &self.core().context));
+        let record = Box::new(TaskRecord::new(options, self.context()));
         let limits = record.limits();
         *job = job.take().map(|job| job.with_record(record));
         self.admit_job(job, on_full, Some(&limits)).map(drop)
@@ -400,10 +404,10 @@ pub trait Admit: Send + Sync + Sized + 'static {
 }
 
 /// Index of the pool that accepted a job, or 0 for a single pool; the job if none did.
-pub type Admitted = Result<usize, SubmitError<Task>>;
+pub(crate) type Admitted = Result<usize, SubmitError<Task>>;
 
 /// The handle of an accepted task, or the refused task.
-pub type Spawned<V, T> = Result<JoinHandle<V>, SubmitError<T>>;
+pub(crate) type Spawned<V, T> = Result<JoinHandle<V>, SubmitError<T>>;
 
 /// Adds the task of a refused job to the error.
 #[cold]
@@ -463,8 +467,12 @@ impl Admit for Core {
     }
 
     #[inline]
-    fn core(&self) -> &Core {
-        self
+    fn context(&self) -> &TaskContext {
+        &self.context
+    }
+
+    fn recorded(&self, job: Task) -> Task {
+        Core::recorded(self, job)
     }
 
     fn admit_some(self: &Arc<Self>, jobs: Chunk<'_, Task>) {

@@ -57,13 +57,19 @@ pub struct Core {
     pub(crate) plain_process: Process,
 }
 
+/// Creates the queues of the priorities.
+pub(crate) type NewLevels = fn() -> Box<dyn OtherLevels<Task>>;
+
+/// The last part of the section that counts a started worker, or the system's refusal.
+type OnStart<'a> = &'a mut dyn FnMut(&mut State<Task>, &mut Effects<Task>, io::Result<()>);
+
 /// Code that a builder's setter installs. A program does not contain that of the setters that it does not call.
 #[derive(Clone)]
 pub(crate) struct Installed {
     /// Per-worker state of a [`FuncPool`](crate::FuncPool).
     pub(crate) worker_state: Option<Arc<dyn WorkerState>>,
     /// Creates the queues of the priorities.
-    pub(crate) levels: Option<fn() -> Box<dyn OtherLevels<Task>>>,
+    pub(crate) levels: Option<NewLevels>,
     /// Adds a record to a submitted task, if each task has one.
     pub(crate) add_record: Option<fn(Task, Box<TaskRecord>) -> Task>,
     /// Ends the pool as its last handle is dropped. Does not unwind.
@@ -416,10 +422,10 @@ impl Core {
                 AtFull::RunInCaller(job)
             }
             WhenFull::DiscardOldest => {
-                AtFull::Discard((self.discarding().replace_oldest)(self, state, job))
+                AtFull::Discard((self.discarding().replace_oldest)(state, job))
             }
             WhenFull::DiscardNewest => {
-                AtFull::Discard((self.discarding().discard_newest)(self, state, job))
+                AtFull::Discard((self.discarding().discard_newest)(state, job))
             }
             WhenFull::Enqueue => {
                 // The thread's own parker, so that a wait allocates none.
@@ -585,10 +591,7 @@ impl Core {
         result.expect("`start_counted` calls the closure once")
     }
 
-    fn start_counted(
-        self: &Arc<Self>,
-        then: &mut dyn FnMut(&mut State<Task>, &mut Effects<Task>, io::Result<()>),
-    ) {
+    fn start_counted(self: &Arc<Self>, then: OnStart<'_>) {
         // The slot is taken before the thread exists, because its name may contain the slot.
         let (number, slot, gone) = self.state.section(|state| {
             let slot = state.slots.take();

@@ -59,6 +59,7 @@ impl Core {
         // Cancelled after the section, because a token wakes waiters, which is user code.
         let stop = self.context.stop.ask();
         effects.call_later(move || _ = stop.cancel());
+        self.state.show_discards(true);
         state.take_unstarted(&|job| job.seize(Unrun::Released))
     }
 
@@ -106,6 +107,7 @@ impl Core {
         let was_released = state.reboot(effects);
         if was_released {
             // In the section, so that no new task sees the stop request of the old generation.
+            self.state.show_discards(false);
             self.context.stop.reset();
         }
         was_released
@@ -294,8 +296,8 @@ pub(crate) struct Discards<J> {
 
 /// The policies that discard, as a builder with a discard hook installs them.
 pub(crate) struct Discarding {
-    pub(crate) replace_oldest: fn(&Core, &mut State<Task>, Task) -> Discards<Task>,
-    pub(crate) discard_newest: fn(&Core, &mut State<Task>, Task) -> Discards<Task>,
+    pub(crate) replace_oldest: fn(&mut State<Task>, Task) -> Discards<Task>,
+    pub(crate) discard_newest: fn(&mut State<Task>, Task) -> Discards<Task>,
     pub(crate) discard: fn(&Arc<Core>, Discards<Task>),
 }
 
@@ -314,7 +316,7 @@ impl Core {
     }
 
     /// Queues the job in place of the oldest discardable task. Discards the job itself if there is none.
-    pub(crate) fn replace_oldest(&self, state: &mut State<Task>, job: Task) -> Discards<Task> {
+    pub(crate) fn replace_oldest(state: &mut State<Task>, job: Task) -> Discards<Task> {
         let (oldest, tombstones) = state.take_oldest(&|job| job.name().is_some(), &|job| {
             job.seize(Unrun::Discarded)
         });
@@ -326,13 +328,13 @@ impl Core {
             // The tombstones have left the queue in any case, so they must be dropped with the new task.
             None => Discards {
                 tombstones,
-                ..self.discard_newest(state, job)
+                ..Self::discard_newest(state, job)
             },
         }
     }
 
     /// Accepts the job and discards it.
-    pub(crate) fn discard_newest(&self, state: &mut State<Task>, task: Task) -> Discards<Task> {
+    pub(crate) fn discard_newest(state: &mut State<Task>, task: Task) -> Discards<Task> {
         // Nobody else can have claimed it: its handle does not exist before the call returns. The claim tells `release` why.
         task.seize(Unrun::Discarded);
         state.begin_disposal();

@@ -161,7 +161,7 @@ where
             // accepted.
             let pulled = guarded(|| {
                 for task in rest.by_ref().take(self.size) {
-                    chunk.push(pools.core().recorded(Task::closure(R::body_of(task))));
+                    chunk.push(pools.recorded(Task::closure(R::body_of(task))));
                 }
             });
             self.panic = pulled.err();

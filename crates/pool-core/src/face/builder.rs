@@ -1,6 +1,5 @@
 //! The builder of pools.
 
-use std::any::Any;
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
@@ -27,7 +26,9 @@ use crate::task::current::StopRequest;
 use crate::task::erased::Task;
 use crate::task::hook::TaskHook;
 use crate::task::options::{TaskOptions, TaskRecord};
-use crate::task::run::{Around, Hooked, PanicHook, Recorder, TaskContext, TaskPanic};
+use crate::task::run::{
+    Around, ErasedFunction, Hooked, PanicHook, Recorder, TaskContext, TaskPanic,
+};
 
 /// Default idle time after which a worker ends.
 pub const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -73,16 +74,9 @@ pub const DEFAULT_NAME: &str = "pool";
 /// ```
 #[must_use = "a builder does nothing until `build` is called"]
 #[derive(Clone)]
-#[cfg_attr(
-    feature = "tracing",
-    expect(
-        clippy::struct_excessive_bools,
-        reason = "each is a setting of its own"
-    )
-)]
 pub struct Builder<R> {
     /// The function of a typed pool.
-    function: Option<Arc<dyn Any + Send + Sync>>,
+    function: Option<ErasedFunction>,
     runs: PhantomData<fn() -> R>,
     name: String,
     capacity: Option<Capacity>,
@@ -114,7 +108,7 @@ pub struct Builder<R> {
 }
 
 impl<R: Runner> Builder<R> {
-    pub(crate) fn new(function: Option<Arc<dyn Any + Send + Sync>>) -> Self {
+    pub(crate) fn new(function: Option<ErasedFunction>) -> Self {
         Self {
             function,
             runs: PhantomData,
@@ -456,7 +450,7 @@ impl<R: Runner> Builder<R> {
 
     /// Sets a hook around each task, called on the thread that runs the task: see [`TaskHook`].
     ///
-    /// With a task hook each submitted task costs an allocation, as a spawned one does, to store
+    /// With a task hook each submitted task costs two allocations, as a spawned one does, to store
     /// the time of its submission.
     pub fn task_hook(mut self, hook: impl TaskHook) -> Self {
         self.task_hook = Some(Arc::new(Hooked(Box::new(hook))));
@@ -465,8 +459,8 @@ impl<R: Runner> Builder<R> {
     }
 
     /// Runs each task, and each call of a mapping, inside the `tracing` span and subscriber that
-    /// were current when it was submitted or the mapping was made. A submitted task then costs an
-    /// allocation, as a spawned one does.
+    /// were current when it was submitted or the mapping was made. A submitted task then costs two
+    /// allocations, as a spawned one does.
     #[cfg(feature = "tracing")]
     pub fn carry_span(mut self, carry: bool) -> Self {
         self.carries_span = carry;

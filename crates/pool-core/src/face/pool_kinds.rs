@@ -9,6 +9,7 @@ use crate::face::builder::Builder;
 use crate::face::pool::{WeakWorkerPool, WorkerPool};
 use crate::task::closures::{Closures, Func, Function};
 use crate::task::erased::Task;
+use crate::task::run::ErasedFunction;
 
 /// A pool that runs closures. Its methods are listed at [`WorkerPool`].
 ///
@@ -87,7 +88,7 @@ impl Pool {
 impl<T: Send + 'static, R: Send + 'static> FuncPool<T, R> {
     /// Returns a builder of a pool that calls `function`. A capacity is required.
     pub fn builder(function: impl Fn(T) -> R + Send + Sync + 'static) -> Builder<Func<T, R>> {
-        Builder::new(Some(Arc::new(Function::new(function))))
+        Builder::new(Some(ErasedFunction::new(Function::new(function))))
     }
 
     /// Returns a builder of a pool whose `function` gets a per-worker state in addition to the

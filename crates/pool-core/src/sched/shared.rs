@@ -49,7 +49,7 @@ struct Flags {
     full: AtomicBool,
     /// Whether the pool needs a busy worker for another task.
     wanted: AtomicBool,
-    /// Whether a `release_now` drops unstarted tasks. Written under the state's lock.
+    /// Whether a `release_now` drops unstarted tasks. Written under the state's lock, by the few sections that change it.
     discards: AtomicBool,
 }
 
@@ -252,6 +252,11 @@ impl<J> Shared<J> {
         self.flags.discards.load(Relaxed)
     }
 
+    /// Sets that flag, in a section.
+    pub(crate) fn show_discards(&self, discards: bool) {
+        self.flags.discards.store(discards, Relaxed);
+    }
+
     /// Step S2: sets the wanted flag for a task that entered without a decision and has no worker on its way.
     #[inline]
     pub(crate) fn show_wanted(&self) {
@@ -446,7 +451,6 @@ impl<J> Whole<'_, J> {
         // Steps U3, U4.
         store_if_changed(&self.flags.full, state.is_full());
         store_if_changed(&self.flags.wanted, state.is_wanted());
-        store_if_changed(&self.flags.discards, state.discards);
     }
 }
 

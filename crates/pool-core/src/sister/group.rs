@@ -288,7 +288,7 @@ impl PoolHandle {
             if !state.open || state.queued() == 0 {
                 return Err(job);
             }
-            Ok(self.0.replace_oldest(state, job))
+            Ok(Core::replace_oldest(state, job))
         });
         replaced.map(|discards| self.0.discard(discards))
     }
@@ -298,7 +298,7 @@ impl PoolHandle {
         let discards = self
             .0
             .state
-            .section(|state| self.0.discard_newest(state, job));
+            .section(|state| Core::discard_newest(state, job));
         self.0.discard(discards);
     }
 

@@ -141,10 +141,9 @@ impl PoolHandle {
 }
 
 impl PoolHandle {
-    /// Returns the pool.
-    #[doc(hidden)]
-    pub fn core(&self) -> &Core {
-        &self.0
+    /// See [`Admit::recorded`](crate::internals::Admit::recorded).
+    pub fn recorded(&self, job: Task) -> Task {
+        self.0.recorded(job)
     }
 }
 
@@ -255,7 +254,7 @@ impl PoolHandle {
     }
 
     /// Reserves room if that needs no decision. The caller must use it, as if a [`permit`](Self::permit) had been
-    /// [kept](Permit::keep).
+    /// [kept](crate::Permit::keep).
     #[inline]
     pub fn try_reserve(&self) -> bool {
         self.0.state.try_reserve()

@@ -51,6 +51,9 @@ pub trait Body: Send + 'static {
     fn name() -> &'static str;
 }
 
+/// Takes the body out of a cell.
+pub(crate) type Take<'a> = &'a mut dyn FnMut(&mut dyn Content);
+
 /// The content of a cell: the body, then its value.
 pub trait Content: Send {
     /// Calls the body and replaces it by its value.
@@ -428,10 +431,7 @@ impl SpawnCell {
 
     /// Ends a task whose entry was removed unstarted. If the entry's holder had [seized](Self::seize) the task, its body is
     /// passed to `take`, or dropped.
-    pub(crate) fn release(
-        self: Arc<Self>,
-        take: Option<&mut dyn FnMut(&mut dyn Content)>,
-    ) -> TaskResult {
+    pub(crate) fn release(self: Arc<Self>, take: Option<Take<'_>>) -> TaskResult {
         let (why, outcome) = match self.claim.get() {
             Claim::Release => (JoinError::Released, Outcome::Released),
             Claim::Discard => (JoinError::Discarded, Outcome::Discarded),

@@ -29,7 +29,7 @@ pub trait Work: Send + 'static {
     fn run(self, context: &TaskContext) -> TaskResult;
     /// Drops work that will not run. Does not unwind.
     fn release(self) -> TaskResult;
-    /// See [`Task::seize`]. Work without a handle has no competing claim.
+    /// See `Task::seize`. Work without a handle has no competing claim.
     fn seize(&self, _why: Unrun) -> bool {
         true
     }

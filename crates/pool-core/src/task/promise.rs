@@ -65,7 +65,7 @@ pub(crate) enum End {
 }
 
 /// The value, if it is there, and a waiter to drop after the lock is released.
-pub type Look<R> = (Option<Joined<R>>, Option<Waiter>);
+pub(crate) type Look<R> = (Option<Joined<R>>, Option<Waiter>);
 
 impl<R> Promise<R> {
     /// Creates a promise without a value, whose handle exists.

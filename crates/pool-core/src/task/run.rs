@@ -1,6 +1,6 @@
 //! Running a task, and its outcome.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::fmt;
 use std::sync::Arc;
 use std::task::Waker;
@@ -187,11 +187,38 @@ impl fmt::Debug for TaskPanic<'_> {
 
 pub(crate) type PanicHook = dyn Fn(&TaskPanic<'_>) + Send + Sync;
 
+/// The function of a typed pool.
+///
+/// # Invariant
+/// `id` is the type of the value behind `function`.
+// Not `downcast_ref`: the type that a table returns is stored in halves and loaded whole, which stalls the processor.
+#[derive(Clone)]
+pub(crate) struct ErasedFunction {
+    id: TypeId,
+    function: Arc<dyn Any + Send + Sync>,
+}
+
+impl ErasedFunction {
+    pub(crate) fn new<F: Send + Sync + 'static>(function: F) -> Self {
+        Self {
+            id: TypeId::of::<F>(),
+            function: Arc::new(function),
+        }
+    }
+
+    #[inline]
+    fn get<F: 'static>(&self) -> Option<&F> {
+        let function = Arc::as_ptr(&self.function).cast::<F>();
+        // SAFETY: the types are equal, so by the invariant the value is an `F`.
+        (self.id == TypeId::of::<F>()).then(|| unsafe { &*function })
+    }
+}
+
 /// The part of a pool that is needed to run a task.
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]
 pub struct TaskContext {
     /// The function of a typed pool.
-    pub(crate) function: Option<Arc<dyn Any + Send + Sync>>,
+    pub(crate) function: Option<ErasedFunction>,
     // Shared, because the error of a panicked task may outlive the pool.
     pub(crate) name: Arc<str>,
     pub(crate) panic_hook: Option<Arc<PanicHook>>,
@@ -241,7 +268,7 @@ impl TaskContext {
     /// Returns the function of a typed pool, if it is an `F`.
     #[inline]
     pub(crate) fn function<F: 'static>(&self) -> Option<&F> {
-        self.function.as_ref()?.downcast_ref()
+        self.function.as_ref()?.get()
     }
 
     /// Whether each submitted task needs a record, with or without options.

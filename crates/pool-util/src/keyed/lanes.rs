@@ -72,7 +72,7 @@ impl KeyHash {
     /// The index of the key's shard, by bits of the hash that the table does not use.
     #[inline]
     pub(super) fn shard(self, shards: usize) -> usize {
-        (self.spread() >> 40) as u16 as usize % shards
+        (self.spread() >> 40) as u32 as usize % shards
     }
 
     // Spreads 32 bits over 64, because the table uses the lowest and the highest bits of 64.

@@ -73,19 +73,9 @@ impl<K: Eq + Send + 'static> Shard<K> {
         let mut lanes = self.lanes.lock();
         if let Some(lane) = lanes.find(hash, &key) {
             let mut task = Some(task);
-            let job = || plain_job(task.take().expect("it is placed once"));
-            let joined = self.join(lane, job);
+            self.join(lane, || plain_job(task.take().expect("it is placed once")));
             drop(lanes);
-            return match task {
-                Some(task) => Err((key, task)),
-                None => {
-                    debug_assert!(joined);
-                    // USER CODE: the drop of a key that has a lane already. Last, so that the task is
-                    // accepted even if it panics.
-                    drop_quietly(key);
-                    Ok(())
-                }
-            };
+            return Self::joined(key, task);
         }
         // Opened before the room is known, because the table may have to grow and must not do so
         // under the pool's lock.
@@ -114,13 +104,7 @@ impl<K: Eq + Send + 'static> Shard<K> {
             let mut job = Some(job);
             self.join(lane, || job.take().expect("it is placed once"));
             drop(lanes);
-            return match job {
-                Some(job) => Err((key, job)),
-                None => {
-                    drop_quietly(key); // USER CODE: as in `place_closure`.
-                    Ok(())
-                }
-            };
+            return Self::joined(key, job);
         }
         let lane = lanes.open_with(hash, key, job);
         // Step K1.
@@ -137,25 +121,32 @@ impl<K: Eq + Send + 'static> Shard<K> {
         Err((key, jobs.pop_front().expect("it was opened with a job")))
     }
 
-    /// Adds a task to an open lane, unless the pool must decide first. Under the lanes' lock: otherwise the lane could
-    /// close before the task is in it.
+    /// Takes a task and adds it to an open lane, unless the pool must decide first. Under the lanes' lock: otherwise
+    /// the lane could close before the task is in it.
     #[inline]
-    fn join(self: &Arc<Self>, lane: Found<'_, Job>, job: impl FnOnce() -> Job) -> bool {
+    fn join(self: &Arc<Self>, lane: Found<'_, Job>, job: impl FnOnce() -> Job) {
         if lane.is_below_limit() {
             // Step K2a.
             let turn = self.turn(lane.id(), VecDeque::new());
-            let entered = self.pool.try_enter(turn).is_ok();
-            if entered {
+            if self.pool.try_enter(turn).is_ok() {
                 lane.push_with_turn(job);
             }
-            return entered;
-        }
-        // Step K2.
-        let reserved = self.pool.try_reserve();
-        if reserved {
+        } else if self.pool.try_reserve() {
+            // Step K2.
             lane.push(job);
         }
-        reserved
+    }
+
+    /// The result of a call that has added its task to an open lane, unless the task is `left`.
+    #[inline]
+    fn joined<W>(key: K, left: Option<W>) -> Result<(), (K, W)> {
+        if let Some(task) = left {
+            return Err((key, task));
+        }
+        // USER CODE: the drop of a key that has a lane already. Last, so that the task is accepted even if it
+        // panics.
+        drop_quietly(key);
+        Ok(())
     }
 
     /// Step K2b: accepts a task whose room is reserved.
@@ -184,7 +175,7 @@ impl<K: Eq + Send + 'static> Shard<K> {
             permit.keep();
             drop(lanes);
         }
-        // USER CODE: as in `place_closure`.
+        // USER CODE: as in `joined`.
         drop_quietly(key);
     }
 
