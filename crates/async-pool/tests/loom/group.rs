@@ -18,17 +18,6 @@ fn the_end_of_a_member_racing_a_thread_that_waits_is_not_missed() {
     end(&pool);
 }
 
-/// The same by a future.
-#[testkit::model(preemptions = 3)]
-fn the_end_of_a_member_racing_a_future_that_waits_is_not_missed() {
-    let pool = pool(1, 1);
-    let group = pool.group();
-    group.spawn(async { 7 }).unwrap();
-    let value = loom::future::block_on(group.next_async());
-    assert_eq!(value.unwrap().unwrap(), 7);
-    end(&pool);
-}
-
 /// A wait that takes the ended member and is dropped before its value is shown, against a thread that waits: the thread
 /// gets the value.
 #[testkit::model(preemptions = 2)]
