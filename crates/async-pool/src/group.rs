@@ -221,8 +221,11 @@ impl<V> Group<V> {
     }
 
     /// Puts back the handle of a member whose value was not taken.
-    fn put_back(&self, handle: JoinHandle<V>) {
-        self.change(|state| state.ended.push_front(handle));
+    fn put_back(&self, handle: JoinHandle<V>, is_shown: bool) {
+        self.change(|state| {
+            state.left += usize::from(is_shown);
+            state.ended.push_front(handle);
+        });
     }
 
     fn change(&self, change: impl FnOnce(&mut State<V>)) {
@@ -583,7 +586,7 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
         match self.group.take(|_| {}) {
             Taken::Ended(handle, true) => Some(handle.join()),
             Taken::Ended(handle, false) => {
-                self.group.put_back(handle);
+                self.group.put_back(handle, false);
                 None
             }
             Taken::NoneYet | Taken::NoneLeft => None,
@@ -804,8 +807,8 @@ impl<V> Drop for Next<V> {
     fn drop(&mut self) {
         if self.group.pool.process.is_current() {
             self.leave();
-            if let Some((handle, _)) = self.ended.take() {
-                self.group.put_back(handle);
+            if let Some((handle, is_shown)) = self.ended.take() {
+                self.group.put_back(handle, is_shown);
             }
         }
     }
