@@ -10,7 +10,8 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use pool_core::internals::{
-    EventFuture, EventWait, Events, Joined, Request, TaskContext, WaiterEntry, join, poll,
+    EventFuture, EventWait, Events, Joined, PanicHook, Request, TaskContext, WaiterEntry, join,
+    poll,
 };
 use pool_core::{
     BuildError, Capacity, Clock, DropPolicy, JoinError, QueueDepth, SubmitError, TaskPanic,
@@ -25,7 +26,6 @@ use crate::task::{Func, Futures, Joins, Run, Starts, Task};
 use crate::timers::outside;
 use crate::worker::Shared;
 
-type PanicHook = dyn Fn(&TaskPanic<'_>) + Send + Sync;
 /// Runs the body of a worker, for example inside another runtime's context.
 type Wrap = dyn Fn(&mut dyn FnMut()) + Send + Sync;
 
@@ -336,7 +336,7 @@ impl<R> fmt::Debug for AsyncWorkerPool<R> {
         f.debug_struct("AsyncWorkerPool")
             .field("name", &self.handle.name)
             .field("stats", &self.stats())
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
@@ -356,9 +356,8 @@ impl Shared {
         if !self.process.is_current() {
             return Err((SubmitError::Forked, job));
         }
-        let why = match self.ask(&mut job, None) {
-            Ok(_) => return Ok(()),
-            Err(why) => why,
+        let Err(why) = self.ask(&mut job, None) else {
+            return Ok(());
         };
         let Patience::Until(deadline) = patience else {
             return self.refuse(why, job);
@@ -367,7 +366,7 @@ impl Shared {
             return self.refuse(why, job);
         }
         let parker = Parker::of_thread();
-        let entry = WaiterEntry::of_thread(request_of(&job), (*parker).clone());
+        let entry = WaiterEntry::of_thread(request_of(job.as_ref()), (*parker).clone());
         match self.ask(&mut job, Some(&entry)) {
             Err(why) => self.refuse(why, job),
             Ok(None) => Ok(()),
@@ -502,9 +501,8 @@ impl Shared {
     }
 }
 
-fn request_of(job: &Option<Job>) -> Request<Job> {
-    job.as_ref()
-        .map_or(Request::Permit, |job| Request::Task(Arc::clone(job)))
+fn request_of(job: Option<&Job>) -> Request<Job> {
+    job.map_or(Request::Permit, |job| Request::Task(Arc::clone(job)))
 }
 
 fn task_of(request: Request<Job>) -> Option<Job> {
@@ -952,9 +950,9 @@ fn release_now(shared: &Shared) {
 
 fn drop_entries(entries: Vec<Arc<WaiterEntry<Job>>>) {
     // USER CODE: the drop of tasks whose waits were dropped. A panic is caught.
-    entries
-        .into_iter()
-        .for_each(|entry| _ = drop_quietly(entry));
+    for entry in entries {
+        drop_quietly(entry);
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -997,11 +995,11 @@ fn wait(shared: &Shared, awaited: Awaited, deadline: Option<Instant>) -> Result<
     if is_met || event.wait_until(&*shared.clock, deadline) {
         return Ok(());
     }
-    let (is_set, effects) = shared
+    let (came, effects) = shared
         .admission
         .section(|state, _| event.leave(state.events(awaited)));
     shared.carry_out(effects);
-    if is_set {
+    if came {
         Ok(())
     } else {
         Err(WaitError::TimedOut)
@@ -1118,7 +1116,7 @@ impl RoomFuture {
         if let Err(why) = answer
             && why(()).is_full()
         {
-            let entry = WaiterEntry::of_future(request_of(&job));
+            let entry = WaiterEntry::of_future(request_of(job.as_ref()));
             answer = self.shared.ask(&mut job, Some(&entry));
             if let Ok(Some(ticket)) = answer {
                 self.stage = Wait::Entered(entry, ticket);

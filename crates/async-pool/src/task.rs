@@ -322,9 +322,10 @@ impl<R: Starts<T>, T: Send + 'static, S: Sink<R::Value>> Task<R, T, S> {
         let is_cancelled = state & CANCELLED != 0;
         let (ended, outcome) =
             if is_cancelled || state & RELEASED != 0 || self.shared.is_discarding() {
-                let (ended, why) = match is_cancelled {
-                    true => (Ended::Cancelled, JoinError::Cancelled),
-                    false => (Ended::Released, JoinError::Released),
+                let (ended, why) = if is_cancelled {
+                    (Ended::Cancelled, JoinError::Cancelled)
+                } else {
+                    (Ended::Released, JoinError::Released)
                 };
                 let is_dropped = self.drop_stage();
                 (if is_dropped { ended } else { Ended::Panicked }, Err(why))

@@ -180,13 +180,12 @@ impl Sleep {
         }
         // USER CODE: the waker's clone.
         let waker = context.waker().clone();
-        self.entry = match outside().wake_at(deadline, waker.clone()) {
-            Ok(alarm) => Entry::Alarm(waker, alarm),
+        self.entry = if let Ok(alarm) = outside().wake_at(deadline, waker.clone()) {
+            Entry::Alarm(waker, alarm)
+        } else {
             // Without an alarm thread the only way to keep the time is to look again at once.
-            Err(_) => {
-                wake(waker);
-                Entry::None
-            }
+            wake(waker);
+            Entry::None
         };
         Poll::Pending
     }

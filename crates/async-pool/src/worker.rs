@@ -176,7 +176,7 @@ impl Shared {
     fn own_number(&self) -> Option<usize> {
         with_current(|current| {
             let (shared, number) = current?;
-            std::ptr::eq(&**shared, self).then_some(number as usize)
+            std::ptr::eq(Arc::as_ptr(shared), self).then_some(number as usize)
         })
     }
 
@@ -331,7 +331,7 @@ impl Shared {
         let mut now = 0;
         // USER CODE: `Clock::now`. If it panics no timer is due.
         let _outcome = guarded(AssertUnwindSafe(|| {
-            now = self.since_epoch_down(self.clock.now())
+            now = self.since_epoch_down(self.clock.now());
         }))
         .map_err(discard);
         NOW.with(|last| last.set(now));
@@ -359,9 +359,11 @@ impl Shared {
             .then(|| self.now());
         now.is_some_and(|now| {
             let others = (1..count).map(|step| (number + step) % count);
-            others.fold(false, |fired, other| {
-                self.workers[other].timers.fire(now, due) || fired
-            })
+            let mut fired = false;
+            for other in others {
+                fired |= self.workers[other].timers.fire(now, due);
+            }
+            fired
         })
     }
 
@@ -440,7 +442,7 @@ impl Shared {
             .flatten();
         let mut slept = false;
         // A task that the clock wakes must not go into this worker's queue, at which nobody looks now.
-        let own = CURRENT.with(|current| current.take());
+        let own = CURRENT.with(std::cell::RefCell::take);
         // USER CODE: the clock. If it panics the worker looks again.
         let _outcome = guarded(AssertUnwindSafe(|| {
             let watch = watches.then(|| self.clock.after(WATCH)).flatten();
@@ -474,6 +476,6 @@ impl Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        let _shared = CURRENT.try_with(|current| current.take());
+        let _shared = CURRENT.try_with(std::cell::RefCell::take);
     }
 }

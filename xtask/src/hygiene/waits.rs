@@ -47,8 +47,8 @@ impl Waits {
             let forms = ["N", "try_N", "N_timeout", "N_async"].map(|it| it.replace('N', &name));
             // By any of its forms: an async call may have no plain one.
             let row = rows.iter().find(|row| {
-                let mut cells = row.iter().zip(&forms);
-                row.len() == 4 && cells.any(|(cell, form)| mentions(cell, &of, form))
+                let mut pairs = row.iter().zip(&forms);
+                row.len() == 4 && pairs.any(|(cell, form)| mentions(cell, &of, form))
             });
             let Some(row) = row else {
                 offences.push(format!("lacks `{of}::{name}`"));

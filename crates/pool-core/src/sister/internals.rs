@@ -52,5 +52,5 @@ pub use crate::task::options::CarriedSpan;
 pub use crate::task::options::Recorded;
 pub use crate::task::options::{TaskOptions, WaitLimits};
 pub use crate::task::promise::{Joined, Listener, Promise, Promised, join, poll};
-pub use crate::task::run::{Resolve, TaskContext, TaskResult, execute_unseen};
+pub use crate::task::run::{PanicHook, Resolve, TaskContext, TaskResult, execute_unseen};
 pub use sync_shim::waiter::{Waiter, WakeList};

@@ -185,7 +185,8 @@ impl fmt::Debug for TaskPanic<'_> {
     }
 }
 
-pub(crate) type PanicHook = dyn Fn(&TaskPanic<'_>) + Send + Sync;
+/// Called with each panic of a task.
+pub type PanicHook = dyn Fn(&TaskPanic<'_>) + Send + Sync;
 
 /// The function of a typed pool.
 ///
@@ -239,12 +240,12 @@ impl TaskContext {
     pub fn of_pool(
         name: Arc<str>,
         clock: Arc<dyn Clock>,
-        panic_hook: Option<Arc<dyn Fn(&TaskPanic<'_>) + Send + Sync>>,
+        panic_hook: Option<Arc<PanicHook>>,
     ) -> Self {
         Self {
             name,
-            clock,
             panic_hook,
+            clock,
             ..Self::bare()
         }
     }
