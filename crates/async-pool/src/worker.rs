@@ -439,8 +439,6 @@ impl Shared {
             .then(|| self.epoch.checked_add(Duration::from_nanos(next)))
             .flatten();
         let mut slept = false;
-        // A task that the clock wakes must not go into this worker's queue, at which nobody looks now.
-        let own = CURRENT.with(|current| current.take());
         // USER CODE: the clock. If it panics the worker looks again.
         let _outcome = guarded(AssertUnwindSafe(|| {
             let watch = watches.then(|| self.clock.after(WATCH)).flatten();
@@ -450,7 +448,6 @@ impl Shared {
             }
         }))
         .map_err(discard);
-        CURRENT.with(|current| current.replace(own));
         if !slept {
             parker.park();
         }
