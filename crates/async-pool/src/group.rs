@@ -184,7 +184,9 @@ impl<V> State<V> {
 }
 
 enum Taken<V> {
-    Ended(JoinHandle<V>),
+    /// A member that has ended, and whether its value is there. Otherwise its worker is about to show the value, and the
+    /// caller [counts](Group::count_taken) the member after that.
+    Ended(JoinHandle<V>, bool),
     NoneYet,
     NoneLeft,
 }
@@ -195,8 +197,9 @@ impl<V> Group<V> {
     fn take(&self, wait: impl FnOnce(&mut Events)) -> Taken<V> {
         let mut state = self.state.lock();
         if let Some(handle) = state.ended.pop_front() {
-            state.left -= 1;
-            return Taken::Ended(handle);
+            let is_shown = handle.is_finished();
+            state.left -= usize::from(is_shown);
+            return Taken::Ended(handle, is_shown);
         }
         if state.left == 0 {
             return Taken::NoneLeft;
@@ -212,12 +215,23 @@ impl<V> Group<V> {
         forked.map_err(|forked| (!self.is_forked.swap(true, Relaxed)).then_some(forked))
     }
 
-    /// Puts back the handle of a member that has ended.
-    fn put_back(&self, handle: JoinHandle<V>) {
+    /// Counts a member whose value was taken. Waits return if it was the last one.
+    fn count_taken(&self) {
+        self.change(|state| state.left -= 1);
+    }
+
+    /// Puts back the handle of a member whose value was not taken.
+    fn put_back(&self, handle: JoinHandle<V>, is_shown: bool) {
+        self.change(|state| {
+            state.left += usize::from(is_shown);
+            state.ended.push_front(handle);
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State<V>)) {
         let mut wakes = WakeList::default();
         let mut state = self.state.lock();
-        state.left += 1;
-        state.ended.push_front(handle);
+        change(&mut state);
         state.on_end.set_all(&mut wakes);
         drop(state);
         wakes.wake_all();
@@ -531,7 +545,13 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
                 event.insert(EventWait::of_thread()).enter(events);
             });
             match taken {
-                Taken::Ended(handle) => return Ok(Some(handle.join())),
+                Taken::Ended(handle, is_shown) => {
+                    let value = handle.join();
+                    if !is_shown {
+                        self.group.count_taken();
+                    }
+                    return Ok(Some(value));
+                }
                 Taken::NoneLeft => return Ok(None),
                 Taken::NoneYet => {}
             }
@@ -563,15 +583,14 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
         if let Err(forked) = self.group.check_fork() {
             return forked.map(Err);
         }
-        let Taken::Ended(handle) = self.group.take(|_| {}) else {
-            return None;
-        };
-        if handle.is_finished() {
-            return Some(handle.join());
+        match self.group.take(|_| {}) {
+            Taken::Ended(handle, true) => Some(handle.join()),
+            Taken::Ended(handle, false) => {
+                self.group.put_back(handle, false);
+                None
+            }
+            Taken::NoneYet | Taken::NoneLeft => None,
         }
-        // Its worker has dropped the future, and is about to show the value.
-        self.group.put_back(handle);
-        None
     }
 
     /// Async version of [`next`](Self::next). Dropping the future loses no value.
@@ -716,15 +735,11 @@ impl<V: Send + 'static, R> fmt::Debug for TaskGroup<V, R> {
 pub(crate) struct Next<V> {
     group: Arc<Group<V>>,
     event: Option<EventFuture>,
-    /// Handle of a member whose worker has dropped the future, and is about to show the value.
-    ended: Option<JoinHandle<V>>,
+    /// A member that has ended, as in [`Taken`].
+    ended: Option<(JoinHandle<V>, bool)>,
 }
 
 impl<V> Next<V> {
-    pub(crate) fn has_ended(&self) -> bool {
-        self.ended.is_some()
-    }
-
     fn leave(&mut self) {
         if let Some(event) = self.event.take() {
             event.leave(&mut self.group.state.lock().on_end);
@@ -761,8 +776,11 @@ impl<V> Future for Next<V> {
             this.poll_queued(context);
         }
         loop {
-            if let Some(handle) = &mut this.ended {
+            if let Some((handle, is_shown)) = &mut this.ended {
                 let value = ready!(Pin::new(handle).poll(context));
+                if !*is_shown {
+                    this.group.count_taken();
+                }
                 this.ended = None;
                 return Poll::Ready(Some(value));
             }
@@ -777,7 +795,7 @@ impl<V> Future for Next<V> {
                 event.insert(EventFuture::new()).enter(events);
             });
             match taken {
-                Taken::Ended(handle) => this.ended = Some(handle),
+                Taken::Ended(handle, is_shown) => this.ended = Some((handle, is_shown)),
                 Taken::NoneLeft => return Poll::Ready(None),
                 Taken::NoneYet => {}
             }
@@ -789,8 +807,8 @@ impl<V> Drop for Next<V> {
     fn drop(&mut self) {
         if self.group.pool.process.is_current() {
             self.leave();
-            if let Some(handle) = self.ended.take() {
-                self.group.put_back(handle);
+            if let Some((handle, is_shown)) = self.ended.take() {
+                self.group.put_back(handle, is_shown);
             }
         }
     }

@@ -53,8 +53,7 @@ impl<V: Send + 'static> Window<V> {
     fn len(&self) -> usize {
         match self {
             Self::Ordered(handles) => handles.len(),
-            // A result that is about to be shown was taken from the group.
-            Self::Unordered(group, next) => group.len() + usize::from(next.has_ended()),
+            Self::Unordered(group, _) => group.len(),
         }
     }
 

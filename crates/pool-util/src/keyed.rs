@@ -36,14 +36,14 @@ use std::time::Instant;
 
 use pool_core::internals::{
     Admit, AwaitWithOptions, OptionsHost, PoolHandle, SpawnWithOptions, SubmitWithOptions,
-    TaskOptions, WaitLimits, closure_of, plain_job,
+    TaskOptions, WaitLimits, closure_of,
 };
 use pool_core::{Cancelled, Closures, JoinHandle, OnFull, SubmitError, TaskBuilder, WorkerPool};
 use sync_shim::Timeout;
 
 use crate::PoolExt;
 use crate::keyed::lanes::KeyHash;
-use crate::keyed::shard::{Job, Shard};
+use crate::keyed::shard::{Job, Plain, Shard, Waits};
 
 mod lanes;
 mod shard;
@@ -337,11 +337,8 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
         if shard.pool.records_all() {
             return self.submit_recorded(key, task, TaskOptions::default(), on_full);
         }
-        let Err((key, task)) = shard.place_closure(hash, key, task) else {
-            return Ok(());
-        };
-        let placed = self.place_in_room(shard, hash, key, plain_job(task), on_full, None);
-        placed.map_err(|refused| refused.map(|(key, job)| (key, closure_of(job))))
+        let placed = self.place(shard, hash, key, Plain(task), on_full, None);
+        placed.map_err(|refused| refused.map(|(key, Plain(task))| (key, task)))
     }
 
     /// Submits a task with a record.
@@ -446,41 +443,42 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
         hash.shard(self.shards.len())
     }
 
-    /// Accepts a task, or waits for room as `on_full` says.
-    fn place(
+    /// Accepts a task, or waits for room as `on_full` and `limits` say.
+    #[inline]
+    fn place<W: Waits<K>>(
         &self,
         shard: &Arc<Shard<K>>,
         hash: KeyHash,
         key: K,
-        job: Job,
+        task: W,
         on_full: OnFull,
         limits: Option<&WaitLimits>,
-    ) -> Result<(), Refused<K, Job>> {
-        match shard.place(hash, key, job) {
+    ) -> Result<(), Refused<K, W>> {
+        match shard.place(hash, key, task) {
             Ok(()) => Ok(()),
-            Err((key, job)) => self.place_in_room(shard, hash, key, job, on_full, limits),
+            Err((key, task)) => self.place_in_room(shard, hash, key, task, on_full, limits),
         }
     }
 
     /// The same, with a decision of the pool.
-    fn place_in_room(
+    fn place_in_room<W: Waits<K>>(
         &self,
         shard: &Arc<Shard<K>>,
         hash: KeyHash,
         key: K,
-        job: Job,
+        task: W,
         on_full: OnFull,
         limits: Option<&WaitLimits>,
-    ) -> Result<(), Refused<K, Job>> {
+    ) -> Result<(), Refused<K, W>> {
         // The key's lane may have changed until there is room, so `place_reserved` looks it up again: a
         // caller that waits must not hold the lanes' lock.
         match shard.pool.reserve_room(on_full, limits) {
             Ok(()) => {
                 let permit = shard.pool.permit(self.keep_open());
-                shard.place_reserved(hash, key, job, permit);
+                shard.place_reserved(hash, key, task, permit);
                 Ok(())
             }
-            Err(refused) => Err(refused.map(|()| (key, job))),
+            Err(refused) => Err(refused.map(|()| (key, task))),
         }
     }
 

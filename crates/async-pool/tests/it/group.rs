@@ -184,7 +184,14 @@ fn a_dropped_wait_loses_no_value() {
         let (group, woken) = (Arc::downgrade(&group), Arc::clone(&woken));
         move || {
             let group = group.upgrade().expect("the test has it");
-            assert!(poll_once(&mut group.next_async()).is_pending());
+            let mut wait = group.next_async();
+            assert!(poll_once(&mut wait).is_pending());
+            assert!(
+                poll_once(&mut group.next_async()).is_pending(),
+                "a value is left"
+            );
+            assert_eq!(group.len(), 1);
+            drop(wait);
             woken.fetch_add(1, SeqCst);
         }
     });

@@ -8,6 +8,7 @@
 #![expect(clippy::unwrap_used, reason = "a model that fails is to panic")]
 
 mod admission;
+mod group;
 mod life;
 mod tasks;
 mod timers;

@@ -117,11 +117,13 @@ impl<J> WaiterEntry<J> {
 
     /// Creates an entry whose owner is polled; [`poll`](WaiterEntry::poll) registers its waker.
     pub fn of_future(request: Request<J>) -> Arc<Self> {
+        // No waiter before the first poll, because there is no waker yet.
         Self::new(request, None, None, false)
     }
 
     /// Creates an entry that is not counted as waiting and whose owner is not woken.
     pub(crate) fn of_scheduled_task(job: J) -> Arc<Self> {
+        // No waiter: the scheduler learns of the start from the task, so nobody must be woken.
         Self::new(Request::Task(job), None, None, true)
     }
 
@@ -166,6 +168,7 @@ impl<J> WaiterEntry<J> {
     /// Step Q2: takes the request for the pool of this number, and the waiter to wake. Returns `None` if the request has
     /// left the entry.
     pub fn claim(&self, pool: usize) -> Option<(Request<J>, Option<Waiter>)> {
+        // With its waiter, so that the section can wake it after the unlock.
         self.take(|request, waiter| (Stage::Served(pool), (request, waiter.take())))
     }
 
@@ -232,6 +235,7 @@ impl<J> WaiterEntry<J> {
         deadline: Option<Instant>,
         token: Option<&CancelToken>,
     ) -> Option<Served<J>> {
+        // Before it sleeps, because room is often freed within the time that a sleep and a wake-up would take.
         spin_until(SUBMIT, || self.is_done());
         // Step Q6: before the first look at the token. A cancellation between the two would wake nobody otherwise.
         let _listening = token.map(|token| token.notify(Waiter::Thread(parker.clone())));
@@ -413,6 +417,7 @@ impl<T> TicketList<T> {
 
     /// Appends an entry. The ticket is for [`remove`](Self::remove).
     pub fn push(&mut self, entry: T) -> u64 {
+        // Never used again, so that the ticket of an entry that has left finds nothing.
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         self.entries.push_back((ticket, Some(entry)));

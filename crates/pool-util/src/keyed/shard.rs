@@ -41,8 +41,79 @@ struct Turn<K: Eq + Send + 'static, W> {
     first: W,
 }
 
-/// A closure that the pool's queue holds in its turn, so that a key with one task costs no place in a lane.
-struct Plain<F>(F);
+/// A task that can wait in a lane.
+pub(super) trait Waits<K>: Sized {
+    /// The task as it waits in a lane.
+    fn into_job(self) -> Job;
+    /// Opens the key's lane, and creates the lane's turn with this task.
+    fn open(
+        self,
+        shard: &Arc<Shard<K>>,
+        lanes: &mut Lanes<K, Job>,
+        hash: KeyHash,
+        key: K,
+    ) -> (LaneId, Job);
+    /// Takes the task back out of that turn, or of the closed lane.
+    fn take_back(turn: Job, waiting: VecDeque<Job>) -> Self;
+}
+
+/// A closure without a record. It travels in its turn, so that a key with one task costs no place in a lane.
+pub(super) struct Plain<F>(pub(super) F);
+
+impl<K, F, T> Waits<K> for Plain<F>
+where
+    K: Eq + Send + 'static,
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    #[inline]
+    fn into_job(self) -> Job {
+        plain_job(self.0)
+    }
+
+    #[inline]
+    fn open(
+        self,
+        shard: &Arc<Shard<K>>,
+        lanes: &mut Lanes<K, Job>,
+        hash: KeyHash,
+        key: K,
+    ) -> (LaneId, Job) {
+        let lane = lanes.open(hash, key);
+        let turn = job_of(Turn {
+            shard: Arc::clone(shard),
+            lane,
+            first: self,
+        });
+        (lane, turn)
+    }
+
+    fn take_back(turn: Job, _waiting: VecDeque<Job>) -> Self {
+        let turn = work_of::<Turn<K, Self>>(turn);
+        turn.expect("it was made of this").first
+    }
+}
+
+impl<K: Eq + Send + 'static> Waits<K> for Job {
+    fn into_job(self) -> Job {
+        self
+    }
+
+    fn open(
+        self,
+        shard: &Arc<Shard<K>>,
+        lanes: &mut Lanes<K, Job>,
+        hash: KeyHash,
+        key: K,
+    ) -> (LaneId, Job) {
+        let lane = lanes.open_with(hash, key, self);
+        (lane, shard.turn(lane, VecDeque::new()))
+    }
+
+    fn take_back(_turn: Job, mut waiting: VecDeque<Job>) -> Self {
+        waiting.pop_front().expect("it was opened with a job")
+    }
+}
 
 /// Tasks that a turn carries. With none, the turn takes the lane's first task when it runs.
 struct Taken(VecDeque<Job>);
@@ -58,67 +129,39 @@ impl<K: Eq + Send + 'static> Shard<K> {
         self.lanes.lock().len()
     }
 
-    /// Accepts a closure, unless the pool must decide first: it is full or closed, or has to notify a worker.
+    /// Accepts a task, unless the pool must decide first: it is full or closed, or has to notify a worker.
     #[inline]
-    pub(super) fn place_closure<F, T>(
+    pub(super) fn place<W: Waits<K>>(
         self: &Arc<Self>,
         hash: KeyHash,
         key: K,
-        task: F,
-    ) -> Result<(), (K, F)>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
+        task: W,
+    ) -> Result<(), (K, W)> {
         let mut lanes = self.lanes.lock();
         if let Some(lane) = lanes.find(hash, &key) {
             let mut task = Some(task);
-            self.join(lane, || plain_job(task.take().expect("it is placed once")));
+            self.join(lane, || task.take().expect("it is placed once").into_job());
             drop(lanes);
-            return Self::joined(key, task);
+            if let Some(task) = task {
+                return Err((key, task));
+            }
+            // USER CODE: the drop of a key that has a lane already. Last, so that the task is accepted even if it
+            // panics.
+            drop_quietly(key);
+            return Ok(());
         }
         // Opened before the room is known, because the table may have to grow and must not do so
         // under the pool's lock.
-        let lane = lanes.open(hash, key);
-        let turn = Turn {
-            shard: Arc::clone(self),
-            lane,
-            first: Plain(task),
-        };
+        let (lane, turn) = task.open(self, &mut lanes, hash, key);
         // Step K1.
-        let Err(refused) = self.pool.try_enter(job_of(turn)) else {
+        let Err(turn) = self.pool.try_enter(turn) else {
             return Ok(());
         };
-        // The job was not accepted, so the lane must not stay open: no turn would close it.
+        // The turn was not accepted, so the lane must not stay open: no turn would close it.
         let closed = lanes.close(lane);
         drop(lanes);
-        let (key, _) = closed.expect("it was opened above");
-        let turn = work_of::<Turn<K, Plain<F>>>(refused).expect("it was made of this");
-        Err((key, turn.first.0))
-    }
-
-    /// The same for any task.
-    pub(super) fn place(self: &Arc<Self>, hash: KeyHash, key: K, job: Job) -> Result<(), (K, Job)> {
-        let mut lanes = self.lanes.lock();
-        if let Some(lane) = lanes.find(hash, &key) {
-            let mut job = Some(job);
-            self.join(lane, || job.take().expect("it is placed once"));
-            drop(lanes);
-            return Self::joined(key, job);
-        }
-        let lane = lanes.open_with(hash, key, job);
-        // Step K1.
-        if self
-            .pool
-            .try_enter(self.turn(lane, VecDeque::new()))
-            .is_ok()
-        {
-            return Ok(());
-        }
-        let closed = lanes.close(lane);
-        drop(lanes);
-        let (key, mut jobs) = closed.expect("it was opened above");
-        Err((key, jobs.pop_front().expect("it was opened with a job")))
+        let (key, waiting) = closed.expect("it was opened above");
+        Err((key, W::take_back(turn, waiting)))
     }
 
     /// Takes a task and adds it to an open lane, unless the pool must decide first. Under the lanes' lock: otherwise
@@ -137,45 +180,33 @@ impl<K: Eq + Send + 'static> Shard<K> {
         }
     }
 
-    /// The result of a call that has added its task to an open lane, unless the task is `left`.
-    #[inline]
-    fn joined<W>(key: K, left: Option<W>) -> Result<(), (K, W)> {
-        if let Some(task) = left {
-            return Err((key, task));
-        }
-        // USER CODE: the drop of a key that has a lane already. Last, so that the task is accepted even if it
-        // panics.
-        drop_quietly(key);
-        Ok(())
-    }
-
     /// Step K2b: accepts a task whose room is reserved.
-    pub(super) fn place_reserved(
+    pub(super) fn place_reserved<W: Waits<K>>(
         self: &Arc<Self>,
         hash: KeyHash,
         key: K,
-        job: Job,
+        task: W,
         permit: Permit<Closures>,
     ) {
         let mut lanes = self.lanes.lock();
         let Some(lane) = lanes.find(hash, &key) else {
-            let lane = lanes.open_with(hash, key, job);
+            let (_, turn) = task.open(self, &mut lanes, hash, key);
             drop(lanes);
-            permit.use_for(self.turn(lane, VecDeque::new()));
+            permit.use_for(turn);
             return;
         };
         if lane.is_below_limit() {
             let turn = self.turn(lane.id(), VecDeque::new());
-            lane.push_with_turn(|| job);
+            lane.push_with_turn(|| task.into_job());
             drop(lanes);
             permit.use_for(turn);
         } else {
-            lane.push(|| job);
+            lane.push(|| task.into_job());
             // Before unlocking: the turn may run immediately after that, and uses the room.
             permit.keep();
             drop(lanes);
         }
-        // USER CODE: as in `joined`.
+        // USER CODE: as in `place`.
         drop_quietly(key);
     }
 
