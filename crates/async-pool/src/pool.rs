@@ -952,9 +952,9 @@ fn release_now(shared: &Shared) {
 
 fn drop_entries(entries: Vec<Arc<WaiterEntry<Job>>>) {
     // USER CODE: the drop of tasks whose waits were dropped. A panic is caught.
-    entries
-        .into_iter()
-        .for_each(|entry| _ = drop_quietly(entry));
+    for entry in entries {
+        drop_quietly(entry);
+    }
 }
 
 #[derive(Clone, Copy)]
