@@ -441,8 +441,6 @@ impl Shared {
             .then(|| self.epoch.checked_add(Duration::from_nanos(next)))
             .flatten();
         let mut slept = false;
-        // A task that the clock wakes must not go into this worker's queue, at which nobody looks now.
-        let own = CURRENT.with(std::cell::RefCell::take);
         // USER CODE: the clock. If it panics the worker looks again.
         let _outcome = guarded(AssertUnwindSafe(|| {
             let watch = watches.then(|| self.clock.after(WATCH)).flatten();
@@ -452,7 +450,6 @@ impl Shared {
             }
         }))
         .map_err(discard);
-        CURRENT.with(|current| current.replace(own));
         if !slept {
             parker.park();
         }

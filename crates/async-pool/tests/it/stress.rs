@@ -29,7 +29,7 @@ async fn meet(wakers: Wakers) {
         if std::mem::replace(&mut has_waited, true) {
             return Poll::Ready(());
         }
-        let mut wakers = wakers.lock().unwrap();
+        let mut wakers = wakers.lock().expect("no waker panics under the lock");
         let others = std::mem::take(&mut *wakers);
         wakers.push(context.waker().clone());
         drop(wakers);
@@ -118,8 +118,8 @@ fn call(pool: &AsyncPool, wakers: &Wakers, tokens: &DropCounter, made: &AtomicUs
         match rng.below(40) {
             0 => pool.release_now(),
             1 => _ = pool.release(),
-            2..=5 => _ = pool.reboot().unwrap(),
-            6..=9 => pool.tune(1 + rng.below(4)).unwrap(),
+            2..=5 => _ = pool.reboot().expect("threads can be started"),
+            6..=9 => pool.tune(1 + rng.below(4)).expect("it is not zero"),
             _ => {}
         }
         if rng.chance(4)

@@ -55,7 +55,7 @@ impl Clock for BadClock {
         if self.park_panics.swap(false, SeqCst) {
             panic_badly();
         }
-        let waker = self.wakes.lock().unwrap().take();
+        let waker = self.wakes.lock().expect("no waker panics under the lock").take();
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -443,7 +443,7 @@ fn a_waker_that_outlives_its_pool_does_nothing() {
     pool.wait_released().unwrap();
     drop(pool);
     waker.wake_by_ref();
-    waker.clone().wake();
+    waker.wake_by_ref();
     drop(waker);
 }
 

@@ -302,7 +302,7 @@ impl<J> WaiterEntry<J> {
     /// Ends the wait of an owner in a forked child. `Ok` if the request was served, or is just leaving the entry.
     ///
     /// # Errors
-    /// The request, if it was in the entry at the fork.
+    /// The request, if it was still waiting or was returned by a release.
     pub fn abandon(&self) -> WaitResult<Request<J>> {
         // A thread of the parent may have held the lock during the fork and does not exist here, so blocking on it would
         // never end. If it did, the request was just leaving the wait queue there.
