@@ -208,13 +208,22 @@ impl State {
     fn start(&mut self, job: Job, effects: &mut Effects) {
         let key = self.live.insert(Arc::clone(&job));
         job.set_place(Place::Started(key));
-        self.peak = self.peak.max(self.live.len());
+        // Cancelled tasks that start beyond the capacity are dropped unpolled.
+        self.peak = self.peak.max(self.live.len().min(self.capacity));
         effects.start(job);
     }
 
     /// Takes a task that has not started out of the queue, to be polled by the task that waits for it.
     pub(crate) fn take_pending(&mut self, ticket: u64) -> Option<Job> {
         self.pending.remove(ticket)
+    }
+
+    /// Starts a cancelled task that waits in the queue, so that a worker drops it. It is not polled, so the capacity does not
+    /// apply to it.
+    pub(crate) fn start_cancelled(&mut self, ticket: u64, effects: &mut Effects) {
+        if let Some(job) = self.pending.remove(ticket) {
+            self.start(job, effects);
+        }
     }
 
     /// Puts back such a task that is not ready.

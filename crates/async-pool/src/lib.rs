@@ -11,7 +11,8 @@
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     let pool = AsyncPool::builder().capacity(1_000).build()?;
 //!     for _ in 0..10_000 {
-//!         pool.submit(async_pool::sleep(Duration::from_millis(1)))?; // Waits for room: 1,000 sleep at a time.
+//!         // Waits for room: 1,000 sleep at a time.
+//!         pool.submit(async { async_pool::sleep(Duration::from_millis(1)).await })?;
 //!     }
 //!     let handle = pool.spawn(async { 6 * 7 })?;
 //!     assert_eq!(handle.join()?, 42); // Or `.await`, on any runtime.

@@ -29,6 +29,7 @@ use sync_shim::cell::UnsafeCell;
 use sync_shim::foreign::{drop_quietly, guarded};
 use sync_shim::waiter::Waiter;
 
+use crate::admission::{Effects, State};
 use crate::worker::Shared;
 
 /// In a run queue, or about to be.
@@ -493,7 +494,15 @@ impl<R: Starts<T>, T: Send + 'static> Promised<R::Value> for Task<R, T, Handled<
 
 impl<R: Starts<T>, T: Send + 'static> Joins<R::Value> for Task<R, T, Handled<R::Value>> {
     fn cancel(self: Arc<Self>) {
+        let (ticket, shared) = (self.ticket(), Arc::clone(&self.shared));
         self.look_again(CANCELLED);
+        // Otherwise a cancelled task would wait for room.
+        if let Some(ticket) = ticket {
+            let section =
+                |state: &mut State, effects: &mut Effects| state.start_cancelled(ticket, effects);
+            let ((), effects) = shared.admission.section(section);
+            shared.carry_out(effects);
+        }
     }
 
     fn detach(&self) {

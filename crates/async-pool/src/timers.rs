@@ -86,7 +86,8 @@ impl Timers {
     }
 }
 
-/// Waits for `duration`. Never ends early.
+/// Waits for `duration` from this call. Never ends early. In a task, call it inside the future (`async { sleep(..).await }`):
+/// made outside, it counts the time for which the task waits for room, and uses the clock of the calling thread.
 ///
 /// On a worker of an [`AsyncPool`](crate::AsyncPool) the timer belongs to that worker and the pool's clock. Elsewhere (a
 /// `block_on`, a task of another runtime) it is the monotonic clock's, and one thread of the process serves it.

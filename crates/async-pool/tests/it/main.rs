@@ -326,6 +326,31 @@ fn release_now_drops_every_future_and_the_wait_for_the_end_returns() {
 }
 
 #[testkit::test]
+fn a_cancelled_task_in_the_queue_is_dropped_without_waiting_for_room() {
+    let pool = AsyncPool::builder()
+        .workers(1)
+        .capacity(1)
+        .queue_depth(1)
+        .build()
+        .unwrap();
+    let stuck = pool.spawn(pending::<()>()).unwrap();
+    let live = Live::new();
+    let guard = live.one();
+    let queued = pool.spawn(async move { drop(guard) }).unwrap();
+    assert_eq!(pool.stats().queued, 1);
+    assert!(matches!(
+        block_on(queued.cancelled()),
+        Err(JoinError::Cancelled)
+    ));
+    assert_eq!(
+        (live.count(), pool.stats().queued, pool.stats().live),
+        (0, 0, 1)
+    );
+    assert_eq!(pool.stats().peak_live, 1);
+    stuck.cancel();
+}
+
+#[testkit::test]
 fn tune_admits_waiting_callers() {
     let pool = pool(1, 1);
     let _stuck = pool.spawn(pending::<()>()).unwrap();

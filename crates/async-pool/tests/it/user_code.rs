@@ -55,7 +55,11 @@ impl Clock for BadClock {
         if self.park_panics.swap(false, SeqCst) {
             panic_badly();
         }
-        let waker = self.wakes.lock().expect("no waker panics under the lock").take();
+        let waker = self
+            .wakes
+            .lock()
+            .expect("no waker panics under the lock")
+            .take();
         if let Some(waker) = waker {
             waker.wake();
         }
