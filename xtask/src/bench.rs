@@ -48,6 +48,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
         "anthill-benches",
         "charts",
         "compare",
+        "futures-compare",
         "judge",
         "measure",
         "sites",

@@ -34,7 +34,7 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Sanitize) -> Result<()> 
             _ => bail!("the sanitizers are asan, tsan and memcheck"),
         }
     }
-    println!("sanitize: no report of {tools}");
+    println!("sanitize: no report of {}", tools.replace(' ', " and "));
     Ok(())
 }
 

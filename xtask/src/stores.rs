@@ -238,7 +238,10 @@ pub(crate) const RESTART: &str = "DURABLE_POSTGRES_RESTART";
 pub(crate) fn restart_of_postgres(workspace: &Workspace, shell: &Shell) -> Result<Option<String>> {
     let place = Place::of(workspace, shell, &SERVERS[0]);
     let place = place.filter(|place| place.folder.exists());
-    place.map(|place| crash_postgres(&place)).transpose()
+    // An immediate stop is a crash: the server writes nothing.
+    let restart = ["restart", "--mode=immediate"];
+    let restart = place.map(|place| Ok(pg_ctl(&place, &restart)?.to_string()));
+    restart.transpose()
 }
 
 fn env_file(workspace: &Workspace) -> PathBuf {
@@ -336,24 +339,14 @@ fn start_postgres(place: &Place<'_>) -> Result<String> {
     let (port, password) = (free_port()?, password());
     let [data, secret] = ["data", "password"].map(|name| folder.join(name));
     // The path of a socket is limited to 107 bytes, and that of the folder may be longer.
-    let is_short = folder.as_os_str().len() < 80;
-    let sockets = if is_short {
-        folder.clone()
-    } else {
-        env::temp_dir()
-    };
+    let is_long = folder.as_os_str().len() >= 80;
+    let sockets = is_long.then(env::temp_dir);
+    let sockets = sockets.as_ref().unwrap_or(folder);
     fs::write(&secret, &password)?;
-    let [pgdata, pwfile] = [("pgdata", &data), ("pwfile", &secret)]
-        .map(|(name, path)| format!("--{name}={}", path.display()));
-    let options = [
-        "--username=anthill",
-        "--auth=scram-sha-256",
-        "--encoding=UTF8",
-        "--no-locale",
-    ];
+    let options = "--username=anthill --auth=scram-sha-256 --encoding=UTF8 --no-locale";
     as_user(place, "initdb")?
-        .args([pgdata, pwfile])
-        .args(options)
+        .args(options.split(' '))
+        .args([Path::new("--pgdata"), &data, Path::new("--pwfile"), &secret])
         .ignore_stdout()
         .run()?;
     let settings = format!(
@@ -388,12 +381,6 @@ fn counting(programs: &Path) -> &'static str {
 
 fn stop_postgres(place: &Place<'_>) -> Result<()> {
     Ok(pg_ctl(place, &["stop", "--mode=fast"])?.run()?)
-}
-
-/// A shell command by which the server crashes without writing anything, and starts again.
-fn crash_postgres(place: &Place<'_>) -> Result<String> {
-    let command = pg_ctl(place, &["restart", "--mode=immediate"])?;
-    Ok(command.to_string())
 }
 
 /// A command that waits for its effect on the server.

@@ -12,7 +12,8 @@ xflags::xflags! {
         repeated --peer name: String
         /// Leave out the rows with a spinning process per core.
         optional --alone
-        /// Rounds of each case and pool (default 7; stores 5, slopes and call sites 3, --quick 3).
+        /// Rounds of each case and pool (default 7; stores and futures 5, slopes and call sites 3,
+        /// --quick 3).
         optional --rounds rounds: usize
         /// Compare our durable stores with their peers (benches/stores), on real servers, which are
         /// started and stopped.
@@ -24,6 +25,9 @@ xflags::xflags! {
         /// and queues. Rewrites the table of docs/benchmarks/stores.md, unless --quick, --only or
         /// --peer is given.
         optional --slopes
+        /// Compare `async-pool` with executors of futures (benches/futures). Rewrites the tables of
+        /// docs/benchmarks/futures.md, unless --quick, --only or --peer is given.
+        optional --futures
         /// Measure what a call site costs to compile, ours and the peers': processor time and
         /// machine code.
         optional --sites

@@ -37,6 +37,10 @@ const COMPARE: Package = Package {
     folder: "benches",
     limit: Duration::from_secs(40),
 };
+const FUTURES: Package = Package {
+    name: "futures-compare",
+    ..COMPARE
+};
 const STORES: Package = Package {
     name: "stores",
     // Some cases observe a minute, or push a million jobs.
@@ -55,10 +59,10 @@ const STORES_PEERS: Package = Package {
 /// `CARGO_TARGET_DIR`.
 fn main() -> Result<()> {
     let flags = &Judge::from_env_or_exit();
-    let kinds = [flags.stores, flags.slopes, flags.sites];
+    let kinds = [flags.stores, flags.slopes, flags.sites, flags.futures];
     ensure!(
         kinds.iter().filter(|it| **it).count() <= 1,
-        "--stores, --slopes and --sites exclude each other"
+        "--stores, --slopes, --sites and --futures exclude each other"
     );
     ensure!(flags.rounds != Some(0), "--rounds 0 runs nothing");
     let shell = Shell::new()?;
@@ -86,23 +90,36 @@ fn main() -> Result<()> {
     fs::write(&kept, &text)?;
     println!("bench: kept in {kept}");
     ensure!(failures == 0, "{failures} runs failed");
-    if flags.slopes && !flags.quick && flags.only.is_empty() && flags.peer.is_empty() {
-        slopes::write(&text)?;
+    let is_whole = !flags.quick && flags.only.is_empty() && flags.peer.is_empty();
+    match (flags.slopes, flags.futures) {
+        (true, _) if is_whole => slopes::write(&text),
+        (_, true) if is_whole => write_futures(&text),
+        _ => Ok(()),
     }
-    Ok(())
+}
+
+fn write_futures(text: &str) -> Result<()> {
+    let page = Path::new(ROOT).join("docs/benchmarks/futures.md");
+    replace_between(
+        &page,
+        "<!-- futures:begin -->",
+        "<!-- futures:end -->",
+        text,
+    )
 }
 
 /// Compares pools, or durable queues on the installed servers.
 fn compare(shell: &Shell, flags: &Judge) -> Result<(Plan, Vec<Vec<Runs>>)> {
     let of_stores = flags.stores || flags.slopes;
     let (packages, rounds): (&[&Package], _) = match (of_stores, flags.slopes || flags.no_peers) {
+        (false, _) if flags.futures => (&[&FUTURES], 5),
         (false, _) => (&[&COMPARE], 7),
         (true, false) => (&[&STORES, &STORES_PEERS], 5),
         (true, true) => (&[&STORES], 3),
     };
     let choice = Choice {
         quick: flags.quick,
-        alone: flags.alone || of_stores,
+        alone: flags.alone || of_stores || flags.futures,
         only: flags.only.clone(),
         peers: flags.peer.clone(),
         rounds: flags.rounds.unwrap_or(if flags.quick { 3 } else { rounds }),
@@ -145,7 +162,7 @@ fn merge(cases: &mut Vec<Case>, listed: Vec<Case>) {
 /// Runs each quick case with our pool and its quick peers, and a call site of each kind, once and
 /// unoptimized. The figures mean nothing.
 fn smoke(shell: &Shell) -> Result<()> {
-    for package in [&COMPARE, &STORES] {
+    for package in [&COMPARE, &FUTURES, &STORES] {
         let program = Program::build(shell, package, "dev")?;
         let choice = Choice {
             quick: true,

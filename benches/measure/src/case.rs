@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io::{self, Write as _};
+use std::process;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -120,4 +121,34 @@ pub fn run(cases: &[Case], run: &Run) -> Result<(), Box<dyn Error>> {
         writeln!(out, "{}", serde_json::to_string(&metric)?)?;
     }
     Ok(out.flush()?)
+}
+
+const USAGE: &str = "list | run [--quick] CASE POOL";
+
+/// Runs a program with these cases, without oversubscription.
+pub fn main(cases: &[Case]) -> ! {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (flags, words): (Vec<&str>, Vec<&str>) = arguments
+        .iter()
+        .map(String::as_str)
+        .partition(|word| word.starts_with("--"));
+    let done = match (&words[..], &flags[..]) {
+        (["list"], []) => list(cases),
+        (["run", case, pool], [] | ["--quick"]) => {
+            let asked = Run {
+                case: (*case).to_owned(),
+                pool: (*pool).to_owned(),
+                quick: !flags.is_empty(),
+                oversubscribed: false,
+            };
+            run(cases, &asked)
+        }
+        _ => Err(format!("usage: {USAGE}").into()),
+    };
+    if let Err(error) = done {
+        eprintln!("{error}");
+        process::exit(1);
+    }
+    // Runtimes of peers are not shut down, because no case measures it.
+    process::exit(0);
 }

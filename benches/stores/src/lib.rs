@@ -19,15 +19,11 @@ mod contender;
 mod job;
 mod place;
 
-use std::process;
-
-use measure::case::{self, Case, Run};
+use measure::case::{self, Case};
 
 pub use contender::{Can, Contender, Fault, Handler, Outcome, Queue, Workers};
 pub use job::{Job, micros, now};
 pub use place::{Needs, POSTGRES, Place};
-
-const USAGE: &str = "list | run [--quick] CASE POOL";
 
 /// Runs a program with these contenders.
 pub fn main(contenders: &[Contender]) {
@@ -36,30 +32,7 @@ pub fn main(contenders: &[Contender]) {
 
 /// The same with further cases of the program.
 pub fn main_with(contenders: &[Contender], more: Vec<Case>) {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (flags, words): (Vec<&str>, Vec<&str>) = arguments
-        .iter()
-        .map(String::as_str)
-        .partition(|word| word.starts_with("--"));
     let mut cases = cases::all(contenders);
     cases.extend(more);
-    let done = match (&words[..], &flags[..]) {
-        (["list"], []) => case::list(&cases),
-        (["run", case, pool], [] | ["--quick"]) => {
-            let run = Run {
-                case: (*case).to_owned(),
-                pool: (*pool).to_owned(),
-                quick: !flags.is_empty(),
-                oversubscribed: false,
-            };
-            case::run(&cases, &run)
-        }
-        _ => Err(format!("usage: {USAGE}").into()),
-    };
-    if let Err(error) = done {
-        eprintln!("{error}");
-        process::exit(1);
-    }
-    // Runtimes of peers are not shut down, because no case measures it.
-    process::exit(0);
+    case::main(&cases);
 }

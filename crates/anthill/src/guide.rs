@@ -15,6 +15,7 @@
 //! | Which errors are there, and how do they work with `?` and anyhow? | [`errors`] |
 //! | What happens if a task panics? | [`panics`] |
 //! | How do I use it from async code? | [`asynchronous`] |
+//! | How do I bound the number of running futures? | `futures` (feature `async-pool`) |
 //! | How do I shut down without losing tasks? | [`shutdown`] |
 //! | How does a pool grow and shrink? How do I keep state per worker? | [`tuning`] |
 //! | May a task submit to its own pool? May it block? | [`nesting`] |
@@ -94,6 +95,8 @@ pub mod from_others;
 pub mod from_scheduled_thread_pool;
 #[cfg(feature = "delay-queue")]
 pub mod from_tokio_util;
+#[cfg(feature = "async-pool")]
+pub mod futures;
 pub mod groups;
 pub mod handles;
 #[cfg(feature = "delay-queue")]

@@ -42,7 +42,7 @@
 //!
 //! # The crates
 //! Each crate is a module: [`pool_core`], [`pool_util`], and with their features `multi_pool`, `delay_queue`,
-//! `dedup_queue`, `scheduled_pool`, and `durable_queue` with its stores. The root re-exports the types that
+//! `dedup_queue`, `scheduled_pool`, `async_pool`, and `durable_queue` with its stores. The root re-exports the types that
 //! programs name. Types that appear only in signatures (futures, markers, hook arguments) are in the modules.
 //!
 //! # Features
@@ -52,12 +52,13 @@
 //! | `delay-queue` | yes | `DelayHeap`, `DelayQueue` |
 //! | `dedup-queue` | yes | `DedupQueue`, the work queue for controllers |
 //! | `scheduled-pool` | yes | `ScheduledPool`: tasks that run later, or periodically |
+//! | `async-pool` | no | `async_pool`: bounded pools of futures, with timers of their own |
 //! | `durable` | no | `durable_queue`: jobs that survive the process, in a database |
 //! | `durable-sqlite`, `durable-postgres`, `durable-redis` | no | its stores: `durable_queue_sqlite`, `durable_queue_postgres`, `durable_queue_redis` |
 //! | `log` | no | reports panics of tasks through the `log` facade |
 //! | `tracing` | no | reports panics of tasks through `tracing`; `Builder::carry_span` runs tasks in their submitter's span |
 //! | `channel` | no | `DelayQueue::channel`: due entries through a crossbeam channel |
-//! | `stream` | no | `DelayQueue::stream`, `KeyQueue::stream`, `Map::into_stream`: due entries, held keys and results of a mapping as a `Stream` |
+//! | `stream` | no | `DelayQueue::stream`, `KeyQueue::stream`, `Map::into_stream`: due entries, held keys and results of a mapping as a `Stream`; `AsyncPool::map_stream` |
 //! | `tokio` | no | `delay_queue::TokioClock`: alarms by tokio's own timer |
 //! | `async-io` | no | `delay_queue::AsyncIoClock`: alarms by async-io's own timer |
 #![forbid(unsafe_code)]
@@ -66,6 +67,11 @@ mod default;
 mod functions;
 pub mod guide;
 
+#[cfg(feature = "async-pool")]
+pub use async_pool;
+#[cfg(feature = "async-pool")]
+#[doc(inline)]
+pub use async_pool::{AsyncFuncPool, AsyncPool};
 #[cfg(feature = "dedup-queue")]
 pub use dedup_queue;
 #[cfg(feature = "dedup-queue")]

@@ -238,6 +238,7 @@ impl Capacity {
     pub(crate) fn bound(self) -> usize {
         match self {
             Self::Limited(most) => most,
+            // A number as well, so that the comparisons of the hot path need no case for it.
             Self::Unlimited => UNLIMITED,
         }
     }

@@ -58,7 +58,7 @@ pub enum SubmitError<T = ()> {
 
 /// A [`SubmitError`] without the task.
 #[derive(Debug)]
-pub(crate) enum Reason {
+pub enum Reason {
     Full,
     Released,
     TimedOut,

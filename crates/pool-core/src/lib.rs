@@ -145,8 +145,7 @@ mod face {
     pub(crate) mod builder;
     pub(crate) mod pool;
     pub(crate) mod pool_kinds;
-    pub(crate) mod reserve;
-    mod submit;
+    pub(crate) mod submit;
     pub(crate) mod task_builder;
     pub(crate) mod traits;
 }
@@ -218,7 +217,7 @@ pub use face::batch::BatchError;
 pub use face::builder::{Builder, DEFAULT_KEEP_ALIVE, DEFAULT_NAME, DEFAULT_NESTING_LIMIT};
 pub use face::pool::{WeakWorkerPool, WorkerPool};
 pub use face::pool_kinds::{FuncPool, Pool, WeakFuncPool, WeakPool};
-pub use face::reserve::ReserveFuture;
+pub use face::submit::ReserveFuture;
 pub use face::task_builder::TaskBuilder;
 pub use face::traits::{BoxedFuture, Reserve, Spawn, Submit, TimeoutExt, Workers};
 pub use permit::Permit;

@@ -34,7 +34,7 @@ pub(super) fn print(workspace: &Workspace, layers: &[Vec<String>], build: bool) 
         "{:<18} {:>5} {:>10} {:>20}",
         "crate", "files", "code lines", "why per 100 lines"
     );
-    let [mut sources, mut tests, mut pages] = [const { Prose::NONE }; 3];
+    let [mut sources, mut tests, mut pages]: [Prose; 3] = Default::default();
     let mut all = Source::default();
     for name in workspace.crates()? {
         let mut source = Source::default();
@@ -180,17 +180,13 @@ fn page(text: &str) -> String {
 }
 
 /// Counts of the patterns of plain English.
+#[derive(Default)]
 struct Prose {
     words: usize,
     found: [usize; 4],
 }
 
 impl Prose {
-    const NONE: Self = Self {
-        words: 0,
-        found: [0; 4],
-    };
-
     fn add(&mut self, prose: &str) {
         for paragraph in prose.lines() {
             for sentence in paragraph.split_inclusive(['.', '?', '!', ';']) {
@@ -270,7 +266,7 @@ mod tests {
 
     #[test]
     fn headless_relatives_are_counted_outside_of_questions_and_code() {
-        let mut prose = Prose::NONE;
+        let mut prose = Prose::default();
         prose.add(&page("What waits is lost. What is it? By what is\nthere, `by what` and those that go.\n\n| who |\n"));
         assert_eq!(prose.found, [1, 2, 0, 0]);
         prose.add(&comments(

@@ -73,18 +73,16 @@ fn check_page(name: &str, page: &str, uses: &Uses, tests: &BTreeSet<String>) -> 
             missing.for_each(|test| offend(format!("no test `{test}`")));
         }
     }
-    offences.extend(
-        uses.iter()
-            .filter_map(|(item, count)| match listed.get(item) {
-                None => Some(format!("{name}: no row for `{item}`")),
-                Some(it) if it == count => None,
-                Some(it) => Some(format!(
-                    "{name}: `{item}` has {count} uses of `unsafe`, not {it}"
-                )),
-            }),
-    );
+    let mut offend = |what: String| offences.push(format!("{name}: {what}"));
+    for (item, count) in uses {
+        match listed.get(item) {
+            Some(it) if it == count => {}
+            Some(it) => offend(format!("`{item}` has {count} uses of `unsafe`, not {it}")),
+            None => offend(format!("no row for `{item}`")),
+        }
+    }
     let stale = listed.keys().filter(|item| !uses.contains_key(*item));
-    offences.extend(stale.map(|item| format!("{name}: `{item}` has no unsafe code")));
+    stale.for_each(|item| offend(format!("`{item}` has no unsafe code")));
     offences
 }
 

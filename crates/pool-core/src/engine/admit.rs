@@ -102,6 +102,7 @@ pub trait Admit: Send + Sync + Sized + 'static {
 
     /// Returns the task of a call with its own policy, unless the policy could discard a task without a discard hook.
     fn check_discards<T>(self: &Arc<Self>, task: T, on_full: OnFull) -> Result<T, SubmitError<T>> {
+        // Even if the pool has room now: otherwise the call would lose tasks in silence only under load.
         if self.pool_handle().discards_unseen(on_full) {
             self.count_unoffered();
             return Err(SubmitError::NoDiscardHook(task));
@@ -249,6 +250,7 @@ pub trait Admit: Send + Sync + Sized + 'static {
     where
         R: Accepts<T>,
     {
+        // Before the cell is allocated.
         if let Err(refused) = self.refuses_with(options.as_ref(), on_full) {
             return Err(refused.with_task(task));
         }
@@ -362,6 +364,7 @@ pub trait Admit: Send + Sync + Sized + 'static {
     ) -> Result<(), SubmitError> {
         self.refuses_with(Some(&options), on_full)?;
         let record = Box::new(TaskRecord::new(options, self.context()));
+        // Copied, because the record moves into the job before the wait.
         let limits = record.limits();
         *job = job.take().map(|job| job.with_record(record));
         self.admit_job(job, on_full, Some(&limits)).map(drop)
@@ -395,6 +398,7 @@ pub trait Admit: Send + Sync + Sized + 'static {
         options: Option<&TaskOptions>,
         on_full: OnFull,
     ) -> Result<(), SubmitError> {
+        // Before a record is made, so that a refused task costs no allocation.
         if options.is_some_and(TaskOptions::is_cancelled) {
             self.count_unoffered();
             return Err(SubmitError::Cancelled(()));

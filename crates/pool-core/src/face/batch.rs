@@ -127,6 +127,7 @@ where
                 rest,
             });
         }
+        // Clamped, because a size hint may be wrong, and must not decide how much is allocated.
         let size = rest.size_hint().0.clamp(1, FIRST_CHUNK);
         Ok(Self {
             pools,

@@ -22,7 +22,7 @@ use crate::engine::runner::{Accepts, Runner};
 use crate::engine::wait::Awaited;
 use crate::error::{SubmitError, TuneError, WaitError};
 use crate::face::pool::WorkerPool;
-use crate::face::reserve::ReserveFuture;
+use crate::face::submit::ReserveFuture;
 use crate::permit::Permit;
 use crate::stats::Stats;
 use crate::task::erased::Task;

@@ -113,6 +113,7 @@ impl WhenFull {
     /// Returns the answer that the policy asks for.
     pub(crate) fn asked(on_full: OnFull, caller: Caller) -> Self {
         match (on_full, caller.worker) {
+            // Only below the limit, because a discard hook may submit, and so discard again.
             (OnFull::DiscardOldest, _) if caller.may_discard => Self::DiscardOldest,
             (OnFull::DiscardNewest, _) if caller.may_discard => Self::DiscardNewest,
             (OnFull::Refuse | OnFull::DiscardOldest | OnFull::DiscardNewest, _)
@@ -238,6 +239,7 @@ impl View {
     /// Number of searching workers that are awake. They check the queue within microseconds.
     #[inline]
     fn spinning(&self) -> usize {
+        // Without the notified ones, because these may sleep for as long as the system lets them.
         self.searching - self.notified
     }
 
@@ -313,6 +315,7 @@ impl View {
     /// Live workers that are not on their way out.
     #[inline]
     fn staying(&self) -> usize {
+        // A leaving worker has decided already, so it must not count as one that will take work.
         self.live - self.leaving
     }
 
@@ -325,6 +328,7 @@ impl View {
 
     /// Number of workers that do not expire.
     pub(crate) fn kept(&self, core_workers: usize) -> usize {
+        // The larger number, because each is a lower bound and one worker may serve both.
         core_workers.max(self.kept_for_permits())
     }
 

@@ -20,6 +20,7 @@ use crate::sched::workers::WorkerCell;
 #[must_use]
 pub(crate) struct Effects<J> {
     /// Whether the caller has to start a worker. The start has been reserved for it.
+    // Left to the caller, because starting a thread takes far longer than a section may.
     pub(crate) start: bool,
     /// Whether a worker is spinning for work.
     pub(crate) searchers: bool,
@@ -69,6 +70,7 @@ impl<J> Effects<J> {
     }
 
     pub(crate) fn set_all(&mut self, events: &mut Events) {
+        // Only collected, because waking a thread is a system call and must not be made under the lock.
         events.set_all(&mut self.wakes);
     }
 
@@ -98,6 +100,7 @@ impl<J> Effects<J> {
     /// Wakes threads without running user code.
     #[inline]
     pub(crate) fn wake_threads(&mut self) {
+        // Before user code, which may wait for one of these threads.
         self.wakes.wake_threads();
     }
 

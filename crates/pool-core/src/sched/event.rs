@@ -21,6 +21,7 @@ use crate::sched::waiters::TicketList;
 // The parker of a thread is not enough: it may hold the token of another wait.
 #[derive(Debug)]
 struct Event {
+    // Read without the lock of the events, so that a wake-up without a reason costs its thread one load.
     is_set: AtomicBool,
     owner: Owner,
 }
@@ -112,6 +113,7 @@ impl Entry {
     fn leave(&self, events: &mut Events) -> bool {
         // The waiter's own reference outlives this one, so no waker is dropped under the lock.
         let _ours = self.ticket.and_then(|ticket| events.0.remove(ticket));
+        // Asked under the lock, so that the answer cannot change until the caller unlocks it.
         self.event.is_set()
     }
 }
@@ -138,6 +140,7 @@ impl EventFuture {
     /// Returns whether the event is set. If it is not, `waker` is called when it is set.
     pub fn poll(&self, waker: &Waker) -> bool {
         let event = &self.0.event;
+        // Before the clone, so that a poll after the event costs no reference to the waker.
         if event.is_set() {
             return true;
         }

@@ -25,6 +25,7 @@ mod model {
 
     use super::{one, two};
 
+    // An enum, because the number of locks is known only when the execution begins.
     pub(crate) enum Pair<A, B> {
         One(one::Pair<A, B>),
         Two(two::Pair<A, B>),
@@ -132,6 +133,7 @@ mod one {
 
     use sync_shim::{Mutex, MutexGuard};
 
+    // One mutex, so that an execution has half as many steps of locks to interleave.
     pub(crate) struct Pair<A, B>(Mutex<(A, B)>);
 
     pub(crate) struct First<'a, A, B>(MutexGuard<'a, (A, B)>);
@@ -253,6 +255,7 @@ mod two {
         }
 
         #[inline]
+        // Alone, so that a worker that takes its next task does not contend with submitters.
         pub(crate) fn second(&self) -> Second<'_, A, B> {
             Second {
                 guard: self.second.lock(),

@@ -88,6 +88,7 @@ impl<J> TaskQueue<J> {
     /// Creates a queue with memory for `entries`, at most one block.
     pub(crate) fn with_capacity(entries: usize) -> Self {
         Self {
+            // At most one block, because only blocks of one size can be reused.
             back: VecDeque::with_capacity(entries.min(BLOCK)),
             ..Self::new()
         }
@@ -139,6 +140,7 @@ impl<J> TaskQueue<J> {
     /// Puts back the entry that was just popped. It is the next to leave again.
     #[cold]
     pub(crate) fn unpop(&mut self, entry: J) {
+        // In front, so that the task keeps its place although a section has given it up.
         self.front.push_front(Entry::new(entry));
         self.len += 1;
     }
@@ -147,6 +149,7 @@ impl<J> TaskQueue<J> {
     #[cold]
     fn new_block(&mut self) {
         if !self.back.is_empty() {
+            // Without memory if none is spare: it is reserved below, after the full block has left.
             let fresh = self.spare.pop().unwrap_or_default();
             let full = std::mem::replace(&mut self.back, fresh);
             self.middle.push_back(full);
@@ -225,6 +228,7 @@ impl<J> TaskQueue<J> {
 
     /// Removes that entry.
     pub(crate) fn take_last(&mut self) -> Option<J> {
+        // The newest only, because its submitter still holds the lock under which it entered.
         let last = self.back.pop_back()?;
         self.len -= 1;
         Some(last.into_inner())
@@ -244,7 +248,9 @@ impl<J> TaskQueue<J> {
     pub(crate) fn sweep(&mut self, goes: impl Fn(&J) -> bool) -> Block<J> {
         let last = self.middle.len() + 1;
         let at = self.next_sweep.min(last);
+        // Back to the front after the last block, so that tombstones behind it are found by a later sweep.
         self.next_sweep = if at == last { 0 } else { at + 1 };
+        // A spare block if there is one, so that a sweep under the lock allocates nothing.
         let mut swept = self.spare.pop().unwrap_or_default();
         let block = match at {
             0 => &mut self.front,
@@ -272,6 +278,7 @@ impl<J> TaskQueue<J> {
 
     /// Takes back an emptied block from a caller of [`sweep`](Self::sweep), for reuse.
     pub(crate) fn give_back(&mut self, block: Block<J>) {
+        // No more than are kept, or else sweeps would add to the memory of an idle pool.
         if self.spare.len() < self.keep {
             self.spare.push(block);
         }

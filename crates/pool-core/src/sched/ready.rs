@@ -178,6 +178,7 @@ impl Passed {
         // Undone in step with `started`, so that a task that is put back does not age the levels below twice.
         self.over[level] = self.before[level];
         for (passed, waiting) in self.over.iter_mut().zip(waiting).skip(level + 1) {
+            // Saturating, because a level may have got its first task since that start was counted.
             *passed = passed.saturating_sub(u32::from(waiting > 0));
         }
     }
@@ -191,6 +192,7 @@ impl<J> Levels<J> {
     {
         Box::new(Others {
             levels: self,
+            // A level below all, so that `has_next` needs no case for an empty inbox.
             highest: Arc::new(AtomicUsize::new(LEVELS)),
             high: TaskQueue::new(),
             low: TaskQueue::new(),
@@ -259,6 +261,7 @@ impl<J: Send> OtherLevels<J> for Others<J> {
     fn unpop(&mut self, normal: &mut TaskQueue<J>, job: J) {
         if !(self.levels.is_tombstone)(&job) {
             let level = (self.levels.priority_of)(&job).level();
+            // Of a real start only: a tombstone was not counted as one, and must not be undone as one.
             self.passed.put_back(level, self.waiting(normal));
         }
         self.unpop_lowest(normal, job);
@@ -269,6 +272,7 @@ impl<J: Send> OtherLevels<J> for Others<J> {
     }
 
     fn next_to_sweep<'a>(&'a mut self, normal: &'a mut TaskQueue<J>) -> &'a mut TaskQueue<J> {
+        // One level per call, so that a call under the lock takes no longer than in a pool without priorities.
         self.next_sweep = (self.next_sweep + 1) % LEVELS;
         self.queue(normal, self.next_sweep)
     }
@@ -278,6 +282,7 @@ impl<J: Send> OtherLevels<J> for Others<J> {
             (&mut self.high, &mut inlet.high),
             (&mut self.low, &mut inlet.low),
         ] {
+            // As in `ReadyQueue::append`: a drain must not write to a queue that gets nothing.
             if entered.len() > 0 {
                 queue.append(entered);
             }
@@ -449,6 +454,7 @@ impl<J> ReadyQueue<J> {
 
     /// Removes all tasks, higher levels first, and all memory.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = J> + use<J> {
+        // Taken out at once, so that the caller can drop the tasks after the unlock.
         let others = self.others.as_mut();
         let others = others.map(|others| others.high_and_low_mut().map(TaskQueue::take_all));
         let [high, low] = others.map_or([None, None], |others| others.map(Some));

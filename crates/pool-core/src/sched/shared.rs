@@ -96,6 +96,7 @@ pub(crate) struct Credit<'a, J>(Second<'a, State<J>, Inbox<J>>);
 impl<J> Shared<J> {
     pub(crate) fn new(state: State<J>) -> Self {
         let inbox = Inbox {
+            // None until a section has settled them, so that the first submit decides.
             credits: 0,
             more_room: 0,
             reserved: 0,
@@ -195,6 +196,7 @@ impl<J> Shared<J> {
             return Ok(popped(state.half().go_on_by_level(outcome)));
         }
         let mut whole = self.whole(state);
+        // Asked again, because the inbox may have brought a task of a higher level.
         if whole.may_go_on_by_level() {
             self.flags.show_room();
             return Ok(popped(whole.state_mut().go_on_by_level(outcome)));
@@ -215,6 +217,7 @@ impl<J> Shared<J> {
     pub(crate) fn try_end_permitted(&self, outcome: Outcome, yields: bool) -> bool {
         let mut state = self.halves.first();
         let half = state.half();
+        // Asked first, because a refusal must leave the outcome uncounted.
         if !half.may_end_permitted() {
             return false;
         }
@@ -254,6 +257,7 @@ impl<J> Shared<J> {
 
     /// Sets that flag, in a section.
     pub(crate) fn show_discards(&self, discards: bool) {
+        // By a section, so that a turn that is queued after it finds the flag set.
         self.flags.discards.store(discards, Relaxed);
     }
 

@@ -54,7 +54,8 @@ impl<J> Request<J> {
 }
 
 /// One waiter's entry, shared by its owner and the wait queues.
-pub(crate) struct WaiterEntry<J> {
+#[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
+pub struct WaiterEntry<J> {
     // Outside of the lock, so that a spinning owner does not delay the section that serves it.
     done: AtomicBool,
     // A lock of its own, because a waiter of several pools is in wait queues under different locks, which must agree
@@ -110,17 +111,19 @@ type Served<J> = WaitResult<Request<J>, usize>;
 
 impl<J> WaiterEntry<J> {
     /// Creates an entry whose owner sleeps on `parker`.
-    pub(crate) fn of_thread(request: Request<J>, parker: Parker) -> Arc<Self> {
+    pub fn of_thread(request: Request<J>, parker: Parker) -> Arc<Self> {
         Self::new(request, Some(Waiter::Thread(parker)), None, false)
     }
 
     /// Creates an entry whose owner is polled; [`poll`](WaiterEntry::poll) registers its waker.
-    pub(crate) fn of_future(request: Request<J>) -> Arc<Self> {
+    pub fn of_future(request: Request<J>) -> Arc<Self> {
+        // No waiter before the first poll, because there is no waker yet.
         Self::new(request, None, None, false)
     }
 
     /// Creates an entry that is not counted as waiting and whose owner is not woken.
     pub(crate) fn of_scheduled_task(job: J) -> Arc<Self> {
+        // No waiter: the scheduler learns of the start from the task, so nobody must be woken.
         Self::new(Request::Task(job), None, None, true)
     }
 
@@ -164,19 +167,20 @@ impl<J> WaiterEntry<J> {
 
     /// Step Q2: takes the request for the pool of this number, and the waiter to wake. Returns `None` if the request has
     /// left the entry.
-    pub(crate) fn claim(&self, pool: usize) -> Option<(Request<J>, Option<Waiter>)> {
+    pub fn claim(&self, pool: usize) -> Option<(Request<J>, Option<Waiter>)> {
+        // With its waiter, so that the section can wake it after the unlock.
         self.take(|request, waiter| (Stage::Served(pool), (request, waiter.take())))
     }
 
     /// Step Q4: takes the request back for the owner. Returns `None` if it has left the entry.
-    pub(crate) fn withdraw(&self) -> Option<Request<J>> {
+    pub fn withdraw(&self) -> Option<Request<J>> {
         // The waker stays in the entry, because the caller may hold the pool's lock and must not drop it there.
         self.take(|request, _| (Stage::Withdrawn, request))
     }
 
     /// Step R1: returns the request to its owner because the pool is released. Returns whether the request was still
     /// there, and the waiter to wake.
-    pub(crate) fn give_back(&self) -> (bool, Option<Waiter>) {
+    pub fn give_back(&self) -> (bool, Option<Waiter>) {
         let taken = self.take(|request, waiter| (Stage::Returned(request), waiter.take()));
         (taken.is_some(), taken.flatten())
     }
@@ -224,13 +228,14 @@ impl<J> WaiterEntry<J> {
     }
 
     /// Sleeps until the wait is over. Returns `None` if the deadline passes first or the token is cancelled.
-    pub(crate) fn wait(
+    pub fn wait(
         &self,
         parker: &Parker,
         clock: &dyn Clock,
         deadline: Option<Instant>,
         token: Option<&CancelToken>,
     ) -> Option<Served<J>> {
+        // Before it sleeps, because room is often freed within the time that a sleep and a wake-up would take.
         spin_until(SUBMIT, || self.is_done());
         // Step Q6: before the first look at the token. A cancellation between the two would wake nobody otherwise.
         let _listening = token.map(|token| token.notify(Waiter::Thread(parker.clone())));
@@ -255,7 +260,7 @@ impl<J> WaiterEntry<J> {
     }
 
     /// Step Q5: returns the outcome of the wait, if it is over.
-    pub(crate) fn outcome(&self) -> Option<Served<J>> {
+    pub fn outcome(&self) -> Option<Served<J>> {
         Self::outcome_of(&mut self.inner.lock().stage)
     }
 
@@ -277,7 +282,7 @@ impl<J> WaiterEntry<J> {
     }
 
     /// Like [`outcome`](WaiterEntry::outcome). If the wait is not over, registers `waker`.
-    pub(crate) fn poll(&self, waker: &Waker) -> Option<Served<J>> {
+    pub fn poll(&self, waker: &Waker) -> Option<Served<J>> {
         // USER CODE: the waker's clone. Before the lock is taken, and a panic leaves the future in the wait queue.
         let fresh = waker.clone();
         let mut inner = self.inner.lock();
@@ -294,8 +299,8 @@ impl<J> WaiterEntry<J> {
         outcome
     }
 
-    /// Ends the wait of an owner in a forked child.
-    pub(crate) fn abandon(&self) -> WaitResult<Request<J>> {
+    /// Ends the wait of an owner in a forked child. `Ok` if the request was served, or is just leaving the entry.
+    pub fn abandon(&self) -> WaitResult<Request<J>> {
         // A thread of the parent may have held the lock during the fork and does not exist here, so blocking on it would
         // never end. If it did, the request was just leaving the wait queue there.
         let Some(mut inner) = self.inner.try_lock() else {
@@ -310,14 +315,17 @@ impl<J> WaiterEntry<J> {
 }
 
 /// The wait queue of one pool. Protected by the pool's lock.
-pub(crate) struct WaitQueue<J> {
+#[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
+pub struct WaitQueue<J> {
     entries: TicketList<Arc<WaiterEntry<J>>>,
     /// Number of entries that do not count as waiting.
     uncounted: usize,
 }
 
 impl<J> WaitQueue<J> {
-    pub(crate) fn new() -> Self {
+    /// Creates an empty queue.
+    #[expect(clippy::new_without_default, reason = "called in two places")]
+    pub fn new() -> Self {
         Self {
             entries: TicketList::new(),
             uncounted: 0,
@@ -326,39 +334,39 @@ impl<J> WaitQueue<J> {
 
     /// Number of entries.
     #[inline]
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Number of entries that `max_waiting` limits.
     #[inline]
-    pub(crate) fn counted(&self) -> usize {
+    pub fn counted(&self) -> usize {
         self.len() - self.uncounted
     }
 
     /// Appends an entry. Returns the ticket for [`remove`](WaitQueue::remove).
-    pub(crate) fn push(&mut self, entry: Arc<WaiterEntry<J>>) -> u64 {
+    pub fn push(&mut self, entry: Arc<WaiterEntry<J>>) -> u64 {
         // A due task of a scheduler must not be refused, and must not use up the places of callers either.
         self.uncounted += usize::from(entry.uncounted);
         self.entries.push(entry)
     }
 
     /// Removes and returns the head.
-    pub(crate) fn pop(&mut self) -> Option<Arc<WaiterEntry<J>>> {
+    pub fn pop(&mut self) -> Option<Arc<WaiterEntry<J>>> {
         let entry = self.entries.pop()?;
         self.uncounted -= usize::from(entry.uncounted);
         Some(entry)
     }
 
     /// Removes and returns the entry with this ticket, if it is still there. O(log n) amortised.
-    pub(crate) fn remove(&mut self, ticket: u64) -> Option<Arc<WaiterEntry<J>>> {
+    pub fn remove(&mut self, ticket: u64) -> Option<Arc<WaiterEntry<J>>> {
         let entry = self.entries.remove(ticket)?;
         self.uncounted -= usize::from(entry.uncounted);
         Some(entry)
     }
 
     /// Removes all entries, oldest first.
-    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Arc<WaiterEntry<J>>> + use<J> {
+    pub fn take_all(&mut self) -> impl Iterator<Item = Arc<WaiterEntry<J>>> + use<J> {
         self.uncounted = 0;
         self.entries.take_all()
     }
@@ -406,6 +414,7 @@ impl<T> TicketList<T> {
 
     /// Appends an entry. The ticket is for [`remove`](Self::remove).
     pub fn push(&mut self, entry: T) -> u64 {
+        // Never used again, so that the ticket of an entry that has left finds nothing.
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         self.entries.push_back((ticket, Some(entry)));

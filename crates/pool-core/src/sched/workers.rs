@@ -82,6 +82,7 @@ impl IdleSet {
 
     /// Creates a set that reuses the worker parked for the longest time. Its memory is allocated ahead.
     pub(crate) fn ring(capacity: usize) -> Result<Self, TryReserveError> {
+        // All of it now, so that parking a worker under the lock allocates nothing.
         IdleQueue::ring(capacity).map(Self)
     }
 
@@ -121,6 +122,7 @@ impl IdleSet {
 
     /// Removes, for retirement, the `count` workers that have been idle for the longest time.
     pub(crate) fn retire_oldest(&mut self, count: usize) -> Vec<Arc<WorkerCell>> {
+        // The oldest, because the caches of the others are warmer and they are reused before these.
         retire(self.0.drain_oldest(count))
     }
 
@@ -300,6 +302,7 @@ impl Ending {
 
     /// Whether the limit is reached.
     pub(crate) fn is_full(&self, peak_live: usize) -> bool {
+        // By the peak, so that workers that all end at once never wait for each other.
         self.count >= peak_live.max(SPARE)
     }
 
@@ -357,6 +360,7 @@ impl Gone {
         reports.gone.push(thread_number());
         reports.on_room.set_all(&mut wakes);
         drop(reports);
+        // Without the lock, so that a woken worker does not wait for it at once.
         // All waiting workers, because the first one may find that another thread has joined the reported one.
         wakes.wake_all();
     }

@@ -1,4 +1,4 @@
-//! Interface for `pool-util`, `multi-pool` and `scheduled-pool`, in addition to the public one.
+//! Interface for `pool-util`, `multi-pool`, `scheduled-pool` and `async-pool`, in addition to the public one.
 //!
 //! **Exempt from semantic versioning.** These crates are released together and depend on each other
 //! with exact versions. Items of this module can change in any release without notice. They are
@@ -6,7 +6,7 @@
 //!
 //! | used by | items | purpose |
 //! |---|---|---|
-//! | all three | [`PoolHandle`], [`Admit`], [`AdmitHandle`], [`TaskOptions`] | a pool, or several pools behind one handle, without keeping them open |
+//! | all but `async-pool` | [`PoolHandle`], [`Admit`], [`AdmitHandle`], [`TaskOptions`] | a pool, or several pools behind one handle, without keeping them open |
 //! | `multi-pool` | [`Awaited`], [`Disposal`], [`WaitLimits`], [`WhenFull`] | implementing [`Admit`] for several pools |
 //! | `multi-pool` | [`build_group`], [`name_of_group`], [`are_at_rest`], [`LoadStats`] | members: building them, and reading their figures without a lock (`scheduled-pool` uses [`are_at_rest`] too) |
 //! | `multi-pool` | [`Ticket`], [`Request`], [`Answer`], [`Enqueued`], [`WaiterCount`], [`Deferred`] | waiting in several wait queues at once, and sections under a lock of the group |
@@ -16,10 +16,11 @@
 //! | `pool-util` | [`OptionsHost`], [`SpawnWithOptions`], [`SubmitWithOptions`], [`AwaitWithOptions`] | a `TaskBuilder` for groups and scopes |
 //! | `pool-util` | [`WaitLimits`], and the calls of [`PoolHandle`] for reserved room | tasks that wait outside the queue with a permit each |
 //! | `multi-pool`, `pool-util` | [`RawHandle`] | the handle of a task without its value's type |
-//! | `pool-util`, `scheduled-pool` | [`Promise`], [`Promised`], [`Joined`], [`join`], [`poll`] | the result of a task, and waiting for it |
-//! | `pool-util`, `scheduled-pool` | [`TaskContext`], [`TaskResult`], [`Outcome`], [`Recorded`], [`Deadline`] | running a task and reporting its outcome |
+//! | `pool-util`, `scheduled-pool`, `async-pool` | [`Promise`], [`Promised`], [`Joined`], [`join`], [`poll`] | the result of a task, and waiting for it |
+//! | `pool-util`, `scheduled-pool` | [`TaskContext`], [`TaskResult`], [`Outcome`], [`Recorded`], [`Deadline`] | running a task and reporting its outcome (`async-pool` uses [`TaskContext`] too) |
 //! | `scheduled-pool` | [`ScheduledTask`], [`Resolve`], [`Entered`], [`Queued`], [`ReleaseListener`] | tasks that the scheduler can take back at any time, and a callback at the release |
-//! | `scheduled-pool` | [`Waiter`], [`WakeList`], [`Events`], [`EventWait`], [`EventFuture`] | waking threads and futures after the lock is unlocked |
+//! | `scheduled-pool`, `async-pool` | [`Waiter`], [`WakeList`], [`Events`], [`EventWait`], [`EventFuture`] | waking threads and futures after the lock is unlocked |
+//! | `async-pool` | [`WaitQueue`], [`WaiterEntry`], [`Request`], [`TicketList`] | its own admission, with the same wait queue |
 
 pub use crate::engine::admit::{Admit, AdmitHandle};
 pub use crate::engine::life::Disposal;
@@ -36,7 +37,7 @@ pub use crate::sched::load::Outcome;
 pub use crate::sched::spin::{JOIN_SPIN, spin_until};
 pub use crate::sched::spin::{has_unparked_joiner, look_before_join, take_woken_joiner};
 pub use crate::sched::waiters::TicketList;
-pub use crate::sched::waiters::{Request, WaiterCount};
+pub use crate::sched::waiters::{Request, WaitQueue, WaiterCount, WaiterEntry};
 pub use crate::sched::workers::{Search, Searches};
 pub use crate::sister::group::{
     Answer, Deferred, Enqueued, Ticket, are_at_rest, build_group, name_of_group,

@@ -134,6 +134,7 @@ where
     type Out = NoValue;
 
     fn call(self, _: &TaskContext) -> NoValue {
+        // Here, so that a panic of the value's drop counts as the task's.
         drop((self.0)());
         NoValue
     }

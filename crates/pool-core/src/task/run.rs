@@ -235,6 +235,20 @@ pub struct TaskContext {
 }
 
 impl TaskContext {
+    /// Creates the context of another kind of pool.
+    pub fn of_pool(
+        name: Arc<str>,
+        clock: Arc<dyn Clock>,
+        panic_hook: Option<Arc<dyn Fn(&TaskPanic<'_>) + Send + Sync>>,
+    ) -> Self {
+        Self {
+            name,
+            clock,
+            panic_hook,
+            ..Self::bare()
+        }
+    }
+
     /// Creates a context without a pool, for models.
     pub fn bare() -> Self {
         Self {
@@ -344,11 +358,11 @@ impl TaskContext {
         now
     }
 
-    /// Like [`report`](Self::report), for a task without a name.
+    /// Reports the panic of a task without a name to the log and the panic hook.
     // A function of its own for the same reason as `execute_for_hook`.
     #[cold]
     #[inline(never)]
-    fn report_unnamed(&self, type_name: &'static str, payload: &(dyn Any + Send)) {
+    pub fn report_unnamed(&self, type_name: &'static str, payload: &(dyn Any + Send)) {
         self.report(Label::of_type(type_name), payload);
     }
 

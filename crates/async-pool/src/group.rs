@@ -1,0 +1,840 @@
+//! Groups of tasks that are awaited or cancelled together.
+//!
+//! A member is an ordinary task whose future carries a [`Report`]. The group learns of its end when the report is
+//! dropped on the worker, right after the future. So a member costs no waker and no further allocation, and the owner of
+//! the group polls no member.
+//!
+//! # Invariants
+//! 1. The slot of a member is freed by the later of two parties: the report, and the call that spawned the task, which
+//!    stores the handle or gives up. So a key is not used again while a report has it.
+//! 2. No user code runs under the group's lock: it moves handles, and cancels tasks, which only schedules them.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::mem::replace;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use pool_core::internals::{EventFuture, EventWait, Events, WakeList};
+use pool_core::{JoinError, SubmitError, Timeout, WaitError};
+use slab::Slab;
+use sync_shim::Mutex;
+use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
+use sync_shim::foreign::drop_quietly;
+
+use crate::task::{Futures, Starts};
+use crate::worker::Shared;
+use crate::{AsyncWorkerPool, JoinHandle, Permit};
+
+type Joined<V> = Result<V, JoinError>;
+/// Whether a value of the group's type is a failure.
+type IsFailure = fn(&dyn Any) -> bool;
+
+/// Group of tasks of one pool that are awaited as they end, waited for, or cancelled together. Returned by
+/// [`AsyncWorkerPool::group`].
+///
+/// Any thread can add tasks. Values are returned in the order in which the tasks end. The tasks run on the pool's
+/// workers, whether or not the group is polled. Dropping the group cancels them.
+///
+/// ```
+/// use async_pool::AsyncPool;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let pool = AsyncPool::builder().capacity(4).build()?;
+/// let group = pool.group();
+/// for n in 1..=10_u64 {
+///     group.spawn(async move { n * n })?;
+/// }
+/// let mut sum = 0;
+/// while let Some(square) = group.next() { // In a future: `group.next_async().await`.
+///     sum += square?;
+/// }
+/// assert_eq!(sum, 385);
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "JoinSet")]
+#[doc(alias = "FuturesUnordered")]
+pub struct TaskGroup<V: Send + 'static, R = Futures> {
+    pool: AsyncWorkerPool<Members<R>>,
+    group: Arc<Group<V>>,
+}
+
+struct Group<V> {
+    state: Mutex<State<V>>,
+    pool: Arc<Shared>,
+    /// Whether a call in a forked child has returned `Forked`.
+    is_forked: AtomicBool,
+}
+
+struct State<V> {
+    running: Slab<Slot<V>>,
+    /// Handles of the members that have ended and were not taken, in the order of their ends.
+    ended: VecDeque<JoinHandle<V>>,
+    /// Keys and tickets of members that were accepted and may not have started. Stale ones leave at the front.
+    queued: VecDeque<(usize, u64)>,
+    /// Number of members that were not taken.
+    left: usize,
+    on_end: Events,
+    /// Whether the first member that fails cancels the others.
+    cancels: bool,
+    has_failed: bool,
+}
+
+struct Slot<V> {
+    party: Party<V>,
+    /// Whether the member has failed, once its report was dropped.
+    failed: Option<bool>,
+}
+
+/// The call that has spawned a member.
+enum Party<V> {
+    /// It has not returned.
+    Spawning,
+    Holds(JoinHandle<V>),
+    /// The task was refused, or is no longer a member.
+    Gone,
+}
+
+impl<V> State<V> {
+    /// Records the handle of the spawning call, or that the call gave up.
+    fn settle(&mut self, key: usize, party: Party<V>, wakes: &mut WakeList) {
+        let ticket = match &party {
+            Party::Holds(handle) => {
+                self.left += 1;
+                if self.has_failed {
+                    handle.cancel();
+                }
+                handle.ticket()
+            }
+            Party::Spawning | Party::Gone => None,
+        };
+        self.running[key].party = party;
+        if let Some(failed) = self.running[key].failed {
+            self.free(key, failed, wakes);
+        } else if let Some(ticket) = ticket {
+            self.first_queued();
+            self.queued.push_back((key, ticket));
+        }
+    }
+
+    /// Records the end of a member's future.
+    fn end(&mut self, key: usize, failed: bool, wakes: &mut WakeList) {
+        match self.running[key].party {
+            Party::Spawning => self.running[key].failed = Some(failed),
+            Party::Holds(_) | Party::Gone => self.free(key, failed, wakes),
+        }
+    }
+
+    fn free(&mut self, key: usize, failed: bool, wakes: &mut WakeList) {
+        let Party::Holds(handle) = self.running.remove(key).party else {
+            return;
+        };
+        self.ended.push_back(handle);
+        self.on_end.set_all(wakes);
+        if failed && self.cancels && !replace(&mut self.has_failed, true) {
+            self.cancel();
+        }
+    }
+
+    fn cancel(&self) {
+        for (_, slot) in &self.running {
+            if let Party::Holds(handle) = &slot.party {
+                handle.cancel();
+            }
+        }
+    }
+
+    /// Makes a running task leave the group. `None` if there is none with a handle.
+    fn detach(&mut self, key: usize) -> Option<JoinHandle<V>> {
+        let slot = self.running.get_mut(key)?;
+        match replace(&mut slot.party, Party::Gone) {
+            Party::Holds(handle) => {
+                self.left -= 1;
+                Some(handle)
+            }
+            other => {
+                slot.party = other;
+                None
+            }
+        }
+    }
+
+    /// Removes members that have started from the front of the queued ones. Returns the first that has not.
+    fn first_queued(&mut self) -> Option<(usize, u64)> {
+        while let Some(&(key, ticket)) = self.queued.front() {
+            if self.ticket(key) == Some(ticket) {
+                return Some((key, ticket));
+            }
+            self.queued.pop_front();
+        }
+        None
+    }
+
+    fn ticket(&self, key: usize) -> Option<u64> {
+        match &self.running.get(key)?.party {
+            Party::Holds(handle) => handle.ticket(),
+            Party::Spawning | Party::Gone => None,
+        }
+    }
+}
+
+enum Taken<V> {
+    /// A member that has ended, and whether its value is there. Otherwise its worker is about to show the value, and the
+    /// caller [counts](Group::count_taken) the member after that.
+    Ended(JoinHandle<V>, bool),
+    NoneYet,
+    NoneLeft,
+}
+
+impl<V> Group<V> {
+    /// Takes the handle of the next member that has ended. If there are only running ones, `wait` enters the event of an
+    /// end.
+    fn take(&self, wait: impl FnOnce(&mut Events)) -> Taken<V> {
+        let mut state = self.state.lock();
+        if let Some(handle) = state.ended.pop_front() {
+            let is_shown = handle.is_finished();
+            state.left -= usize::from(is_shown);
+            return Taken::Ended(handle, is_shown);
+        }
+        if state.left == 0 {
+            return Taken::NoneLeft;
+        }
+        // In the section that found no end, so that the next one is not missed.
+        wait(&mut state.on_end);
+        Taken::NoneYet
+    }
+
+    /// `Err` in a forked child: with an error at first, then with the end of the group.
+    fn check_fork(&self) -> Result<(), Option<JoinError>> {
+        let forked = self.pool.process.check(JoinError::Forked);
+        forked.map_err(|forked| (!self.is_forked.swap(true, Relaxed)).then_some(forked))
+    }
+
+    /// Counts a member whose value was taken. Waits return if it was the last one.
+    fn count_taken(&self) {
+        self.change(|state| state.left -= 1);
+    }
+
+    /// Puts back the handle of a member whose value was not taken.
+    fn put_back(&self, handle: JoinHandle<V>, is_shown: bool) {
+        self.change(|state| {
+            state.left += usize::from(is_shown);
+            state.ended.push_front(handle);
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State<V>)) {
+        let mut wakes = WakeList::default();
+        let mut state = self.state.lock();
+        change(&mut state);
+        state.on_end.set_all(&mut wakes);
+        drop(state);
+        wakes.wake_all();
+    }
+}
+
+/// Reports the end of a member to its group when dropped.
+struct Report<V> {
+    group: Arc<Group<V>>,
+    key: usize,
+    failed: bool,
+}
+
+impl<V> Drop for Report<V> {
+    fn drop(&mut self) {
+        if !self.group.pool.process.is_current() {
+            return;
+        }
+        let mut wakes = WakeList::default();
+        self.group
+            .state
+            .lock()
+            .end(self.key, self.failed, &mut wakes);
+        // USER CODE: wakers. Panics are caught.
+        wakes.wake_all();
+    }
+}
+
+/// A call that is spawning a member. Dropped without a handle, it gives up.
+struct Spawning<V> {
+    group: Arc<Group<V>>,
+    key: usize,
+    handle: Option<JoinHandle<V>>,
+}
+
+impl<V> Spawning<V> {
+    fn succeed(mut self, handle: JoinHandle<V>) {
+        self.handle = Some(handle);
+    }
+}
+
+impl<V> Drop for Spawning<V> {
+    fn drop(&mut self) {
+        if !self.group.pool.process.is_current() {
+            return;
+        }
+        let party = self.handle.take().map_or(Party::Gone, Party::Holds);
+        let mut wakes = WakeList::default();
+        self.group.state.lock().settle(self.key, party, &mut wakes);
+        // USER CODE: wakers. Panics are caught.
+        wakes.wake_all();
+    }
+}
+
+/// A task of a group.
+struct Member<T, V> {
+    task: T,
+    report: Report<V>,
+}
+
+type NewMember<T, V> = (Member<T, V>, Spawning<V>);
+
+/// The future of a member. The fields are dropped in this order.
+struct MemberFuture<F, V> {
+    future: F,
+    report: Report<V>,
+    is_failure: Option<IsFailure>,
+}
+
+impl<F, V> Future for MemberFuture<F, V>
+where
+    F: Future<Output = V>,
+    V: 'static,
+{
+    type Output = V;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<V> {
+        // SAFETY: `future` stays in its place until it is dropped there, and the other fields are never pinned.
+        let this = unsafe { self.get_unchecked_mut() };
+        // SAFETY: as above.
+        let future = unsafe { Pin::new_unchecked(&mut this.future) };
+        let value = ready!(future.poll(context));
+        this.report.failed = this.is_failure.is_some_and(|is_failure| is_failure(&value));
+        Poll::Ready(value)
+    }
+}
+
+/// The tasks of a group, in a pool with the tasks of `R`.
+#[derive(Clone)]
+struct Members<R> {
+    runner: R,
+    is_failure: Option<IsFailure>,
+}
+
+impl<T, R> Starts<Member<T, R::Value>> for Members<R>
+where
+    R: Starts<T>,
+{
+    type Value = R::Value;
+    type Future = MemberFuture<R::Future, R::Value>;
+
+    fn start(&self, member: Member<T, R::Value>) -> Self::Future {
+        MemberFuture {
+            future: self.runner.start(member.task),
+            report: member.report,
+            is_failure: self.is_failure,
+        }
+    }
+}
+
+impl<R: Clone> AsyncWorkerPool<R> {
+    /// Creates an empty group of tasks of this pool.
+    pub fn group<V: Send + 'static>(&self) -> TaskGroup<V, R> {
+        TaskGroup {
+            pool: self.with_runner(|runner| Members {
+                runner: runner.clone(),
+                is_failure: None,
+            }),
+            group: Arc::new(Group {
+                state: Mutex::new(State {
+                    running: Slab::new(),
+                    ended: VecDeque::new(),
+                    queued: VecDeque::new(),
+                    left: 0,
+                    on_end: Events::new(),
+                    cancels: false,
+                    has_failed: false,
+                }),
+                pool: Arc::clone(self.shared()),
+                is_forked: AtomicBool::new(false),
+            }),
+        }
+    }
+}
+
+impl<V: Send + 'static, R> TaskGroup<V, R> {
+    /// Makes the first task that panics or is cancelled [cancel](Self::cancel) the group. Tasks added later are dropped.
+    pub fn cancel_on_error(self) -> Self {
+        self.group.state.lock().cancels = true;
+        self
+    }
+
+    /// Adds a task. Blocks while the pool is full.
+    ///
+    /// # Errors
+    /// Returns the task: see [`AsyncWorkerPool::spawn`].
+    pub fn spawn<T: Send + 'static>(&self, task: T) -> Result<(), SubmitError<T>>
+    where
+        R: Starts<T, Value = V>,
+    {
+        self.adopt(task, AsyncWorkerPool::spawn)
+    }
+
+    /// Adds a task. Never blocks.
+    ///
+    /// # Errors
+    /// Returns the task: see [`AsyncWorkerPool::try_spawn`].
+    pub fn try_spawn<T: Send + 'static>(&self, task: T) -> Result<(), SubmitError<T>>
+    where
+        R: Starts<T, Value = V>,
+    {
+        self.adopt(task, AsyncWorkerPool::try_spawn)
+    }
+
+    /// Adds a task. Blocks while the pool is full, for a `Duration` or until an `Instant`.
+    ///
+    /// # Errors
+    /// Returns the task: see [`AsyncWorkerPool::spawn_timeout`].
+    pub fn spawn_timeout<T: Send + 'static>(
+        &self,
+        task: T,
+        timeout: impl Into<Timeout>,
+    ) -> Result<(), SubmitError<T>>
+    where
+        R: Starts<T, Value = V>,
+    {
+        self.adopt(task, |pool, member| pool.spawn_timeout(member, timeout))
+    }
+
+    /// Async version of [`spawn`](Self::spawn). The task belongs to the group once the future is ready.
+    ///
+    /// Dropping the future before that drops the task. If the pool has just accepted the task, it runs outside of the
+    /// group.
+    ///
+    /// # Errors
+    /// Returns the task: see [`AsyncWorkerPool::spawn_async`].
+    pub fn spawn_async<T: Send + 'static>(
+        &self,
+        task: T,
+    ) -> impl Future<Output = Result<(), SubmitError<T>>> + Send + use<V, R, T>
+    where
+        R: Starts<T, Value = V>,
+    {
+        let member = self.member(task);
+        let accepted = member.map(|member| {
+            member.map(|(member, spawning)| (self.pool.spawn_async(member), spawning))
+        });
+        async move {
+            if let Some((accepted, spawning)) = accepted? {
+                spawning.succeed(accepted.await.map_err(task_of)?);
+            }
+            Ok(())
+        }
+    }
+
+    fn adopt<T: Send + 'static>(
+        &self,
+        task: T,
+        spawn: impl FnOnce(
+            &AsyncWorkerPool<Members<R>>,
+            Member<T, V>,
+        ) -> Result<JoinHandle<V>, SubmitError<Member<T, V>>>,
+    ) -> Result<(), SubmitError<T>>
+    where
+        R: Starts<T, Value = V>,
+    {
+        if let Some((member, spawning)) = self.member(task)? {
+            spawning.succeed(spawn(&self.pool, member).map_err(task_of)?);
+        }
+        Ok(())
+    }
+
+    /// Adds a task that uses the room of a permit.
+    pub(crate) fn spawn_with<T: Send + 'static>(&self, permit: Permit<R>, task: T)
+    where
+        R: Starts<T, Value = V>,
+    {
+        // A process with a permit has not forked since.
+        if let Ok(Some((member, spawning))) = self.member(task) {
+            let permit = permit.with_pool(&self.pool);
+            spawning.succeed(permit.spawn(member));
+        }
+    }
+
+    /// Makes a task a member. Drops it if a failure has cancelled the group.
+    fn member<T>(&self, task: T) -> Result<Option<NewMember<T, V>>, SubmitError<T>> {
+        if !self.group.pool.process.is_current() {
+            return Err(SubmitError::Forked(task));
+        }
+        let mut state = self.group.state.lock();
+        if state.has_failed {
+            drop(state);
+            // USER CODE: the drop of a task. A panic is caught.
+            drop_quietly(task);
+            return Ok(None);
+        }
+        let key = state.running.insert(Slot {
+            party: Party::Spawning,
+            failed: None,
+        });
+        drop(state);
+        let group = Arc::clone(&self.group);
+        let report = Report {
+            group: Arc::clone(&group),
+            key,
+            failed: true,
+        };
+        let handle = None;
+        Ok(Some((
+            Member { task, report },
+            Spawning { group, key, handle },
+        )))
+    }
+
+    /// Returns the number of tasks that have not ended, plus the number of ended tasks that were not taken.
+    pub fn len(&self) -> usize {
+        self.group.state.lock().left
+    }
+
+    /// Returns whether all tasks have ended and were taken.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// [Cancels](JoinHandle::cancel) all tasks of the group. They end with [`JoinError::Cancelled`].
+    pub fn cancel(&self) {
+        if self.group.pool.process.is_current() {
+            self.group.state.lock().cancel();
+        }
+    }
+
+    /// Blocks until a task has ended, and returns its value or error. Returns `None` if no task is left.
+    ///
+    /// On a worker of the same pool it does not block: a task that has not ended is detached, and
+    /// [`JoinError::WouldDeadlock`] is returned for it. Await [`next_async`](Self::next_async) there.
+    ///
+    /// In a forked child the first call returns [`JoinError::Forked`], and later calls return `None`.
+    pub fn next(&self) -> Option<Result<V, JoinError>> {
+        self.next_until(None).unwrap_or(None)
+    }
+
+    /// Like [`next`](Self::next), for a `Duration` or until an `Instant`.
+    ///
+    /// # Errors
+    /// [`WaitError::TimedOut`].
+    pub fn next_timeout(
+        &self,
+        timeout: impl Into<Timeout>,
+    ) -> Result<Option<Result<V, JoinError>>, WaitError> {
+        let deadline = timeout.into().deadline(&*self.group.pool.clock);
+        self.next_until(deadline)
+    }
+
+    fn next_until(&self, deadline: Option<Instant>) -> Result<Option<Joined<V>>, WaitError> {
+        if let Err(forked) = self.group.check_fork() {
+            return Ok(forked.map(Err));
+        }
+        loop {
+            let mut event = None;
+            let taken = self.group.take(|events| {
+                event.insert(EventWait::of_thread()).enter(events);
+            });
+            match taken {
+                Taken::Ended(handle, is_shown) => {
+                    let value = handle.join();
+                    if !is_shown {
+                        self.group.count_taken();
+                    }
+                    return Ok(Some(value));
+                }
+                Taken::NoneLeft => return Ok(None),
+                Taken::NoneYet => {}
+            }
+            let event = event.expect("the event was entered");
+            let is_own_worker = self.group.pool.is_own_worker();
+            if !is_own_worker && event.wait_until(&*self.group.pool.clock, deadline) {
+                continue;
+            }
+            let mut state = self.group.state.lock();
+            if event.leave(&mut state.on_end) {
+                continue;
+            }
+            if !is_own_worker {
+                return Err(WaitError::TimedOut);
+            }
+            let key = state
+                .running
+                .iter()
+                .map(|(key, _)| key)
+                .find(|key| matches!(state.running[*key].party, Party::Holds(_)));
+            let detached = key.and_then(|key| state.detach(key));
+            drop(state);
+            return Ok(detached.map(|_| Err(JoinError::WouldDeadlock)));
+        }
+    }
+
+    /// Returns the value or error of a task that has ended, if there is one. Never waits.
+    pub fn try_next(&self) -> Option<Result<V, JoinError>> {
+        if let Err(forked) = self.group.check_fork() {
+            return forked.map(Err);
+        }
+        match self.group.take(|_| {}) {
+            Taken::Ended(handle, true) => Some(handle.join()),
+            Taken::Ended(handle, false) => {
+                self.group.put_back(handle, false);
+                None
+            }
+            Taken::NoneYet | Taken::NoneLeft => None,
+        }
+    }
+
+    /// Async version of [`next`](Self::next). Dropping the future loses no value.
+    ///
+    /// In a task of the same pool, it polls a member that has not started in place, so that tasks which wait for their
+    /// groups do not fill the pool for ever.
+    pub fn next_async(
+        &self,
+    ) -> impl Future<Output = Option<Result<V, JoinError>>> + Send + Unpin + '_ {
+        self.next_end()
+    }
+
+    pub(crate) fn next_end(&self) -> Next<V> {
+        Next {
+            group: Arc::clone(&self.group),
+            event: None,
+            ended: None,
+        }
+    }
+
+    /// Blocks until all tasks have ended, including those added meanwhile. Drops their values.
+    ///
+    /// # Errors
+    /// The first error, after all tasks have ended. See [`next`](Self::next) for own workers and forked children.
+    pub fn wait(&self) -> Result<(), JoinError> {
+        let mut first = Ok(());
+        while let Some(ended) = self.next() {
+            first = first.and(ended.map(drop));
+        }
+        first
+    }
+
+    /// Async version of [`wait`](Self::wait).
+    ///
+    /// # Errors
+    /// Those of [`wait`](Self::wait).
+    pub async fn wait_async(&self) -> Result<(), JoinError> {
+        let mut first = Ok(());
+        while let Some(ended) = self.next_async().await {
+            first = first.and(ended.map(drop));
+        }
+        first
+    }
+}
+
+/// Groups of tasks that return a `Result`.
+impl<T: Send + 'static, E: Send + 'static, R: Clone> TaskGroup<Result<T, E>, R> {
+    /// Like [`cancel_on_error`](Self::cancel_on_error), and a task that returns `Err` cancels the group as well. Tasks
+    /// that were added before this call may return any value.
+    ///
+    /// ```
+    /// use async_pool::AsyncPool;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let pool = AsyncPool::builder().capacity(10).build()?;
+    /// let group = pool.group().cancel_on_failure();
+    /// group.spawn(async { "no".parse::<u32>() })?;
+    /// group.spawn(async { Ok(std::future::pending().await) })?;
+    /// assert!(group.wait_ok()?.is_err()); // The second one was cancelled.
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "errgroup")]
+    pub fn cancel_on_failure(mut self) -> Self {
+        self.pool = self.pool.with_runner(|members| Members {
+            is_failure: Some(|value| {
+                let result = value.downcast_ref::<Result<T, E>>();
+                result.is_some_and(Result::is_err)
+            }),
+            ..members.clone()
+        });
+        self.cancel_on_error()
+    }
+
+    /// Blocks until all tasks have ended, and returns the first failure: the outer error is that of
+    /// [`wait`](Self::wait), the inner one was returned by a task.
+    ///
+    /// # Errors
+    /// The error of a task that has panicked, or was cancelled before any other failed.
+    pub fn wait_ok(&self) -> Result<Result<(), E>, JoinError> {
+        let mut first = Ok(Ok(()));
+        while let Some(ended) = self.next() {
+            first = first_failure(first, ended);
+        }
+        first
+    }
+
+    /// Async version of [`wait_ok`](Self::wait_ok).
+    ///
+    /// # Errors
+    /// Those of [`wait_ok`](Self::wait_ok).
+    pub async fn wait_ok_async(&self) -> Result<Result<(), E>, JoinError> {
+        let mut first = Ok(Ok(()));
+        while let Some(ended) = self.next_async().await {
+            first = first_failure(first, ended);
+        }
+        first
+    }
+}
+
+pub(crate) fn first_failure<T, E>(
+    first: Joined<Result<(), E>>,
+    ended: Joined<Result<T, E>>,
+) -> Joined<Result<(), E>> {
+    match first {
+        Ok(Ok(())) => ended.map(|result| result.map(drop)),
+        failed => failed,
+    }
+}
+
+fn task_of<T, V>(refused: SubmitError<Member<T, V>>) -> SubmitError<T> {
+    refused.map(|member| member.task)
+}
+
+impl<V: Send + 'static, R> Drop for TaskGroup<V, R> {
+    fn drop(&mut self) {
+        if !self.group.pool.process.is_current() {
+            return;
+        }
+        let mut state = self.group.state.lock();
+        state.cancel();
+        let keys: Vec<_> = state.running.iter().map(|(key, _)| key).collect();
+        let running: Vec<_> = keys
+            .into_iter()
+            .filter_map(|key| state.detach(key))
+            .collect();
+        let ended = std::mem::take(&mut state.ended);
+        drop(state);
+        drop((running, ended));
+    }
+}
+
+impl<V: Send + 'static, R> fmt::Debug for TaskGroup<V, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskGroup")
+            .field("left", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A wait for the next end. Can be polled again after each one.
+pub(crate) struct Next<V> {
+    group: Arc<Group<V>>,
+    event: Option<EventFuture>,
+    /// A member that has ended, as in [`Taken`].
+    ended: Option<(JoinHandle<V>, bool)>,
+}
+
+impl<V> Next<V> {
+    fn leave(&mut self) {
+        if let Some(event) = self.event.take() {
+            event.leave(&mut self.group.state.lock().on_end);
+            // USER CODE: the drop of a waker. A panic is caught.
+            drop_quietly(event);
+        }
+    }
+
+    /// Polls the first member that has not started on behalf of the calling task.
+    fn poll_queued(&self, context: &mut Context<'_>) {
+        let Some((key, ticket)) = self.group.state.lock().first_queued() else {
+            return;
+        };
+        self.group.pool.poll_pending(ticket, context);
+        let mut state = self.group.state.lock();
+        // A task that is not ready has another ticket now. It stays the first, because its waker is this task's.
+        if let Some(again) = state.ticket(key)
+            && state.queued.front() == Some(&(key, ticket))
+        {
+            state.queued[0] = (key, again);
+        }
+    }
+}
+
+impl<V> Future for Next<V> {
+    type Output = Option<Joined<V>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if let Err(forked) = this.group.check_fork() {
+            return Poll::Ready(forked.map(Err));
+        }
+        if this.group.pool.is_own_worker() {
+            this.poll_queued(context);
+        }
+        loop {
+            if let Some((handle, is_shown)) = &mut this.ended {
+                let value = ready!(Pin::new(handle).poll(context));
+                if !*is_shown {
+                    this.group.count_taken();
+                }
+                this.ended = None;
+                return Poll::Ready(Some(value));
+            }
+            if let Some(event) = &this.event {
+                if !event.poll(context.waker()) {
+                    return Poll::Pending;
+                }
+                this.leave();
+            }
+            let event = &mut this.event;
+            let taken = this.group.take(|events| {
+                event.insert(EventFuture::new()).enter(events);
+            });
+            match taken {
+                Taken::Ended(handle, is_shown) => this.ended = Some((handle, is_shown)),
+                Taken::NoneLeft => return Poll::Ready(None),
+                Taken::NoneYet => {}
+            }
+        }
+    }
+}
+
+impl<V> Drop for Next<V> {
+    fn drop(&mut self) {
+        if self.group.pool.process.is_current() {
+            self.leave();
+            if let Some((handle, is_shown)) = self.ended.take() {
+                self.group.put_back(handle, is_shown);
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use std::future::ready;
+
+    use crate::AsyncPool;
+
+    #[test]
+    fn members_that_were_taken_leave_nothing_in_their_group() {
+        let pool = AsyncPool::builder().workers(1).capacity(1).queue_depth(8);
+        let pool = pool.build().expect("a thread can be started");
+        let group = pool.group();
+        for _ in 0..1_000 {
+            group.spawn(ready(())).expect("the pool is open");
+            group.next().expect("a member").expect("a value");
+        }
+        let state = group.group.state.lock();
+        assert_eq!(
+            (state.running.len(), state.ended.len(), state.left),
+            (0, 0, 0)
+        );
+        assert!(state.queued.len() <= 1 && state.on_end.is_empty());
+        assert!(state.running.capacity() < 16);
+    }
+}

@@ -1,0 +1,1548 @@
+//! The pool handle, its builder, and the calls.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::panic::resume_unwind;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use pool_core::internals::{
+    EventFuture, EventWait, Events, Joined, Request, TaskContext, WaiterEntry, join, poll,
+};
+use pool_core::{
+    BuildError, Capacity, Clock, DropPolicy, JoinError, QueueDepth, SubmitError, TaskPanic,
+    Timeout, TuneError, WaitError,
+};
+use sync_shim::foreign::{discard, drop_quietly, guarded};
+use sync_shim::thread::{JoinHandle as Thread, ThreadOptions, available_parallelism, spawn_thread};
+use sync_shim::{Mutex, Parker};
+
+use crate::admission::{Admission, Admitted, Job, State};
+use crate::task::{Func, Futures, Joins, Run, Starts, Task};
+use crate::timers::outside;
+use crate::worker::Shared;
+
+type PanicHook = dyn Fn(&TaskPanic<'_>) + Send + Sync;
+/// Runs the body of a worker, for example inside another runtime's context.
+type Wrap = dyn Fn(&mut dyn FnMut()) + Send + Sync;
+
+/// A bounded pool of futures. See the [crate's page](crate).
+pub type AsyncPool = AsyncWorkerPool<Futures>;
+
+/// A bounded pool of the futures that one function makes of its arguments. Tasks that have not started are stored as
+/// arguments.
+///
+/// ```
+/// use async_pool::AsyncFuncPool;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let pool = AsyncFuncPool::new(|n: u64| async move { n * n })?;
+/// assert_eq!(pool.spawn(12)?.join()?, 144);
+/// # Ok(())
+/// # }
+/// ```
+pub type AsyncFuncPool<F> = AsyncWorkerPool<Func<F>>;
+
+/// A handle of a pool. Clones are the same pool. [`DropPolicy`] says what the drop of the last one does.
+pub struct AsyncWorkerPool<R> {
+    handle: Arc<Handle>,
+    runner: R,
+}
+
+struct Handle {
+    shared: Arc<Shared>,
+    name: Arc<str>,
+    drop_policy: DropPolicy,
+    threads: Mutex<Vec<Thread>>,
+    wrap: Option<Arc<Wrap>>,
+}
+
+/// Settings of a pool. Made by [`AsyncWorkerPool::builder`].
+#[must_use]
+pub struct Builder<R> {
+    runner: R,
+    name: String,
+    workers: usize,
+    capacity: Capacity,
+    depth: QueueDepth,
+    max_waiting: usize,
+    drop_policy: DropPolicy,
+    clock: Arc<dyn Clock>,
+    wrap: Option<Arc<Wrap>>,
+    panic_hook: Option<Arc<PanicHook>>,
+}
+
+impl<R> fmt::Debug for Builder<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("name", &self.name)
+            .field("capacity", &self.capacity)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Name of a pool that was given none.
+pub const DEFAULT_NAME: &str = "async-pool";
+
+impl<R> Builder<R> {
+    fn new(runner: R) -> Self {
+        Self {
+            runner,
+            name: DEFAULT_NAME.to_owned(),
+            workers: available_parallelism(),
+            capacity: Capacity::Unlimited,
+            depth: QueueDepth::Limited(0),
+            max_waiting: usize::MAX,
+            drop_policy: DropPolicy::default(),
+            clock: Arc::new(outside()),
+            wrap: None,
+            panic_hook: None,
+        }
+    }
+
+    /// Sets the name of the pool and its threads.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Sets the number of worker threads. The default is the number of cores.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = workers;
+        self
+    }
+
+    /// Sets the maximum number of live futures: started, and not dropped. The default is no limit.
+    pub fn capacity(mut self, capacity: impl Into<Capacity>) -> Self {
+        self.capacity = capacity.into();
+        self
+    }
+
+    /// Sets the maximum number of accepted tasks that wait to be started. The default is 0.
+    pub fn queue_depth(mut self, depth: impl Into<QueueDepth>) -> Self {
+        self.depth = depth.into();
+        self
+    }
+
+    /// Sets the maximum number of callers that wait for room. Further ones are refused.
+    pub fn max_waiting(mut self, callers: usize) -> Self {
+        self.max_waiting = callers;
+        self
+    }
+
+    /// Sets the policy for the drop of the last handle.
+    pub fn drop_policy(mut self, policy: DropPolicy) -> Self {
+        self.drop_policy = policy;
+        self
+    }
+
+    /// Sets the clock of all timers and time limits, for tests.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Sets a function that is called on each worker thread and has to call its argument, which is the whole life of the
+    /// worker. With a guard around the call, sockets and timers of another runtime work in the pool's futures:
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use async_pool::AsyncPool;
+    ///
+    /// std::thread_local! { static ENTERED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) }; }
+    /// let pool = AsyncPool::builder()
+    ///     .around_worker(|run| {
+    ///         ENTERED.set(true); // Or: `let _guard = runtime.enter();`
+    ///         run();
+    ///     })
+    ///     .build()?;
+    /// assert!(pool.spawn(async { ENTERED.get() })?.join()?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// If it panics before it has called its argument, the worker runs without it.
+    pub fn around_worker(
+        mut self,
+        wrap: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static,
+    ) -> Self {
+        self.wrap = Some(Arc::new(wrap));
+        self
+    }
+
+    /// Sets a function that is called with each panic of a task, on its worker, before the task's handle ends.
+    pub fn panic_hook(mut self, hook: impl Fn(&TaskPanic<'_>) + Send + Sync + 'static) -> Self {
+        self.panic_hook = Some(Arc::new(hook));
+        self
+    }
+
+    /// Builds the pool and starts its workers.
+    ///
+    /// # Errors
+    /// [`ZeroCapacity`](BuildError::ZeroCapacity) for a capacity or a number of workers of zero,
+    /// [`NulInName`](BuildError::NulInName), and [`NoThread`](BuildError::NoThread) if the operating system refuses a
+    /// thread.
+    pub fn build(self) -> Result<AsyncWorkerPool<R>, BuildError> {
+        let capacity = limit_of(self.capacity);
+        if capacity == 0 || self.workers == 0 {
+            return Err(BuildError::ZeroCapacity);
+        }
+        if self.name.contains('\0') {
+            return Err(BuildError::NulInName);
+        }
+        let depth = match self.depth {
+            QueueDepth::Limited(depth) => depth,
+            QueueDepth::Unlimited => usize::MAX,
+        };
+        let name: Arc<str> = self.name.into();
+        let context =
+            TaskContext::of_pool(Arc::clone(&name), Arc::clone(&self.clock), self.panic_hook);
+        let admission = Admission::new(capacity, depth, self.max_waiting, self.workers);
+        let shared = Shared::new(admission, context, self.clock, self.workers);
+        let handle = Arc::new(Handle {
+            shared,
+            name,
+            drop_policy: self.drop_policy,
+            threads: Mutex::new(Vec::new()),
+            wrap: self.wrap,
+        });
+        let (workers, _nothing) = handle
+            .shared
+            .admission
+            .section(|state, _| state.replace_workers());
+        handle
+            .start_workers(workers)
+            .map_err(BuildError::NoThread)?;
+        Ok(AsyncWorkerPool {
+            handle,
+            runner: self.runner,
+        })
+    }
+}
+
+fn limit_of(capacity: Capacity) -> usize {
+    capacity.limit().unwrap_or(usize::MAX)
+}
+
+impl Handle {
+    /// Starts workers that are counted already, so that a wait for the end does not overlook them.
+    fn start_workers(&self, workers: Vec<usize>) -> io::Result<()> {
+        let mut started = Ok(());
+        for number in workers {
+            if started.is_ok() {
+                started = self.start_worker(number);
+            }
+            if started.is_err() {
+                let ((), effects) = self
+                    .shared
+                    .admission
+                    .section(|state, effects| state.lose_worker(number, effects));
+                self.shared.carry_out(effects);
+            }
+        }
+        started
+    }
+
+    fn start_worker(&self, number: usize) -> io::Result<()> {
+        let wrap = self.wrap.clone();
+        let shared = Arc::clone(&self.shared);
+        let name = format!("{}-{number}", self.name);
+        let options = ThreadOptions {
+            name: Some(&name),
+            ..ThreadOptions::default()
+        };
+        let body = move || {
+            shared.mark_thread();
+            let mut has_run = false;
+            let mut run = || {
+                if !std::mem::replace(&mut has_run, true) {
+                    shared.work(number);
+                }
+            };
+            if let Some(wrap) = wrap {
+                // USER CODE: `around_worker`. A panic is caught.
+                let _outcome =
+                    guarded(std::panic::AssertUnwindSafe(|| wrap(&mut run))).map_err(discard);
+                drop_quietly(wrap);
+            }
+            run();
+            leave(&shared);
+        };
+        let thread = spawn_thread(options, body)?;
+        self.threads.lock().push(thread);
+        Ok(())
+    }
+}
+
+/// Counts a worker out.
+fn leave(shared: &Shared) {
+    let ((), effects) = shared.admission.section(State::leave_worker);
+    shared.carry_out(effects);
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if !self.shared.process.is_current() {
+            return;
+        }
+        match self.drop_policy {
+            DropPolicy::Discard => release_now(&self.shared),
+            DropPolicy::Join if !self.shared.is_own_worker() => {
+                release(&self.shared);
+                _ = wait(&self.shared, Awaited::End, None);
+                join_threads(&self.threads);
+            }
+            _ => _ = release(&self.shared),
+        }
+    }
+}
+
+impl AsyncPool {
+    /// Starts the settings of a pool. Without a capacity it is not bounded.
+    pub fn builder() -> Builder<Futures> {
+        Builder::new(Futures::NEW)
+    }
+}
+
+impl<F> AsyncFuncPool<F> {
+    /// Creates a pool that is not bounded.
+    ///
+    /// # Errors
+    /// See [`Builder::build`].
+    pub fn new(function: F) -> Result<Self, BuildError> {
+        Self::builder(function).build()
+    }
+
+    /// Starts the settings of a pool.
+    pub fn builder(function: F) -> Builder<Func<F>> {
+        Builder::new(Func(Arc::new(function)))
+    }
+}
+
+impl<R: Clone> Clone for AsyncWorkerPool<R> {
+    fn clone(&self) -> Self {
+        Self {
+            handle: Arc::clone(&self.handle),
+            runner: self.runner.clone(),
+        }
+    }
+}
+
+impl<R> fmt::Debug for AsyncWorkerPool<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncWorkerPool")
+            .field("name", &self.handle.name)
+            .field("stats", &self.stats())
+            .finish()
+    }
+}
+
+/// How long a call may wait for room.
+#[derive(Clone, Copy)]
+enum Patience {
+    None,
+    Until(Option<Instant>),
+}
+
+/// Why a call got no room, and what it had asked for.
+type Refused = (fn(()) -> SubmitError, Option<Job>);
+
+impl Shared {
+    /// Admits a task, or reserves room if there is none, blocking as `patience` says.
+    fn admit(self: &Arc<Self>, mut job: Option<Job>, patience: Patience) -> Result<(), Refused> {
+        if !self.process.is_current() {
+            return Err((SubmitError::Forked, job));
+        }
+        let why = match self.ask(&mut job, None) {
+            Ok(_) => return Ok(()),
+            Err(why) => why,
+        };
+        let Patience::Until(deadline) = patience else {
+            return self.refuse(why, job);
+        };
+        if !why(()).is_full() || self.is_own_worker() {
+            return self.refuse(why, job);
+        }
+        let parker = Parker::of_thread();
+        let entry = WaiterEntry::of_thread(request_of(&job), (*parker).clone());
+        match self.ask(&mut job, Some(&entry)) {
+            Err(why) => self.refuse(why, job),
+            Ok(None) => Ok(()),
+            Ok(Some(ticket)) => {
+                self.wait_for_room(&entry, ticket, &parker, deadline, job.is_none())
+            }
+        }
+    }
+
+    fn refuse(&self, why: fn(()) -> SubmitError, job: Option<Job>) -> Result<(), Refused> {
+        self.count_refusal();
+        Err((why, job))
+    }
+
+    /// Admits a task, or reserves room if there is none. At a full pool, enqueues the entry of the request, if there is one,
+    /// and returns its ticket. A job that was refused stays in `job`.
+    fn ask(
+        &self,
+        job: &mut Option<Job>,
+        entry: Option<&Arc<WaiterEntry<Job>>>,
+    ) -> Result<Option<u64>, fn(()) -> SubmitError> {
+        let is_permit = job.is_none();
+        let (answer, effects) = self.admission.section(|state, effects| {
+            let admitted = if is_permit {
+                state.reserve()
+            } else {
+                state.admit(job, effects)
+            };
+            match (admitted, entry) {
+                (Admitted::Accepted, _) => Ok(None),
+                (Admitted::Released, _) => Err(SubmitError::Released as fn(()) -> SubmitError),
+                // In the section that found the pool full: otherwise room freed in between would wake nobody.
+                (Admitted::Full, Some(entry)) => match state.enqueue(entry) {
+                    Some(ticket) => Ok(Some(ticket)),
+                    None => Err(SubmitError::Full as _),
+                },
+                (Admitted::Full, None) => Err(SubmitError::Full as _),
+            }
+        });
+        self.carry_out(effects);
+        answer
+    }
+
+    fn wait_for_room(
+        &self,
+        entry: &Arc<WaiterEntry<Job>>,
+        ticket: u64,
+        parker: &Parker,
+        deadline: Option<Instant>,
+        is_for_permit: bool,
+    ) -> Result<(), Refused> {
+        // USER CODE: `Clock::park_until`.
+        let waited = guarded(|| entry.wait(parker, &*self.clock, deadline, None));
+        let outcome = waited.unwrap_or_else(|payload| {
+            self.leave(entry, ticket, is_for_permit);
+            resume_unwind(payload)
+        });
+        match outcome {
+            Some(Ok(_)) => Ok(()),
+            Some(Err((_, request))) => Err((SubmitError::Released, task_of(request))),
+            None => match self.give_up(entry, ticket) {
+                Some(request) => self.refuse(SubmitError::TimedOut, task_of(request)),
+                // Served, or returned by a release, in the last moment.
+                None => match entry.outcome() {
+                    Some(Err((_, request))) => Err((SubmitError::Released, task_of(request))),
+                    _ => Ok(()),
+                },
+            },
+        }
+    }
+
+    /// Gives up the wait of a caller that is gone, with all that it has got.
+    fn leave(&self, entry: &WaiterEntry<Job>, ticket: u64, is_for_permit: bool) {
+        let request = self.give_up(entry, ticket);
+        if is_for_permit && request.is_none() && matches!(entry.outcome(), Some(Ok(_))) {
+            let ((), effects) = self.admission.section(State::return_permit);
+            self.carry_out(effects);
+        }
+        // USER CODE: the drop of a task. A panic is caught.
+        drop_quietly(request);
+    }
+
+    /// Takes the request of a caller that gives up. `None` if it was served before.
+    fn give_up(&self, entry: &WaiterEntry<Job>, ticket: u64) -> Option<Request<Job>> {
+        let ((request, left), effects) = self.admission.section(|state, _| {
+            let left = state.leave(ticket);
+            (entry.withdraw(), left)
+        });
+        self.carry_out(effects);
+        drop(left); // Not the last reference: the caller has one.
+        request
+    }
+
+    fn count_refusal(&self) {
+        let ((), effects) = self.admission.section(|state, _| state.counts.refused += 1);
+        self.carry_out(effects);
+    }
+}
+
+impl Shared {
+    /// Polls a queued task on behalf of the calling one.
+    pub(crate) fn poll_pending(&self, ticket: u64, context: &mut Context<'_>) {
+        let (job, effects) = self
+            .admission
+            .section(|state, _| state.take_pending(ticket));
+        self.carry_out(effects);
+        let Some(job) = job else {
+            return;
+        };
+        let ended = job.run_in_place(context);
+        let ((), effects) = self.admission.section(|state, effects| match ended {
+            Some(ended) => state.ended_in_place(ended, true, effects),
+            None => state.put_back(Arc::clone(&job), effects),
+        });
+        self.carry_out(effects);
+        if ended.is_some() {
+            job.resolve();
+        }
+    }
+
+    /// Polls a task that waits for room on behalf of the calling one. Returns whether it has ended.
+    fn poll_waiting(&self, job: &Job, context: &mut Context<'_>) -> bool {
+        let Some(ended) = job.run_in_place(context) else {
+            return false;
+        };
+        let ((), effects) = self
+            .admission
+            .section(|state, effects| state.ended_in_place(ended, false, effects));
+        self.carry_out(effects);
+        job.resolve();
+        true
+    }
+}
+
+fn request_of(job: &Option<Job>) -> Request<Job> {
+    job.as_ref()
+        .map_or(Request::Permit, |job| Request::Task(Arc::clone(job)))
+}
+
+fn task_of(request: Request<Job>) -> Option<Job> {
+    match request {
+        Request::Task(job) => Some(job),
+        Request::Permit => None,
+    }
+}
+
+/// The calls with a task. All four of a kind (plain, `try_`, `_timeout`, `_async`) differ only in how they wait for room.
+impl<R> AsyncWorkerPool<R> {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.handle.shared
+    }
+
+    /// The same pool, with another way to start tasks.
+    pub(crate) fn with_runner<O>(&self, runner: impl FnOnce(&R) -> O) -> AsyncWorkerPool<O> {
+        AsyncWorkerPool {
+            handle: Arc::clone(&self.handle),
+            runner: runner(&self.runner),
+        }
+    }
+
+    fn put<T>(&self, task: T, patience: Patience) -> Result<(), SubmitError<T>>
+    where
+        R: Starts<T>,
+        T: Send + 'static,
+    {
+        let cell = Task::detached(task, &self.runner, self.shared());
+        let admitted = self
+            .shared()
+            .admit(Some(Arc::clone(&cell) as Job), patience);
+        admitted.map_err(|(why, _job)| why(()).map(|()| cell.take_back()))
+    }
+
+    fn put_joinable<T>(
+        &self,
+        task: T,
+        patience: Patience,
+    ) -> Result<JoinHandle<R::Value>, SubmitError<T>>
+    where
+        R: Starts<T>,
+        T: Send + 'static,
+    {
+        let cell = Task::new(task, &self.runner, self.shared());
+        match self
+            .shared()
+            .admit(Some(Arc::clone(&cell) as Job), patience)
+        {
+            Ok(()) => Ok(JoinHandle::new(cell)),
+            Err((why, _job)) => Err(why(()).map(|()| cell.take_back())),
+        }
+    }
+
+    fn until(&self, timeout: impl Into<Timeout>) -> Patience {
+        Patience::Until(timeout.into().deadline(&*self.shared().clock))
+    }
+
+    /// Submits a future. Blocks while the pool is full.
+    ///
+    /// # Errors
+    /// [`Full`](SubmitError::Full) on one of the pool's own workers, which must not block, or with too many waiting callers;
+    /// [`Released`](SubmitError::Released), [`Forked`](SubmitError::Forked).
+    pub fn submit<T: Send + 'static>(&self, task: T) -> Result<(), SubmitError<T>>
+    where
+        R: Starts<T>,
+    {
+        self.put(task, Patience::Until(None))
+    }
+
+    /// Submits a future. Never blocks.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit); `Full` in any full pool.
+    pub fn try_submit<T: Send + 'static>(&self, task: T) -> Result<(), SubmitError<T>>
+    where
+        R: Starts<T>,
+    {
+        self.put(task, Patience::None)
+    }
+
+    /// Submits a future. Blocks while the pool is full, for a `Duration` or until an `Instant`.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit), and [`TimedOut`](SubmitError::TimedOut).
+    pub fn submit_timeout<T: Send + 'static>(
+        &self,
+        task: T,
+        timeout: impl Into<Timeout>,
+    ) -> Result<(), SubmitError<T>>
+    where
+        R: Starts<T>,
+    {
+        self.put(task, self.until(timeout))
+    }
+
+    /// Submits a future, and waits asynchronously while the pool is full. The wait queue holds the future: it starts even
+    /// if this wait is not polled. If the wait is dropped before that, so is the future.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    pub fn submit_async<T: Send + 'static>(
+        &self,
+        task: T,
+    ) -> impl Future<Output = Result<(), SubmitError<T>>> + Send + Unpin + use<R, T>
+    where
+        R: Starts<T>,
+    {
+        let cell = Task::detached(task, &self.runner, self.shared());
+        let wait = RoomFuture::new(self.shared(), Some(Arc::clone(&cell) as Job));
+        Answer::new(wait, move |room| {
+            room.map_err(|(why, _)| why(()).map(|()| cell.take_back()))
+        })
+    }
+
+    /// Submits a future without waiting: in a full pool, it is in the wait queue without a caller. Dropped if the pool is
+    /// released, or if too many callers wait.
+    #[cfg(feature = "hyper")]
+    pub(crate) fn enqueue<T: Send + 'static>(&self, task: T)
+    where
+        R: Starts<T>,
+    {
+        let job: Job = Task::detached(task, &self.runner, self.shared());
+        let mut wait = RoomFuture::new(self.shared(), None);
+        if wait.enter(Some(job)).is_pending() {
+            wait.stage = Wait::Over; // Its drop leaves the future in the wait queue.
+        }
+    }
+
+    /// Like [`submit`](Self::submit), with a handle.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    pub fn spawn<T: Send + 'static>(&self, task: T) -> Result<JoinHandle<R::Value>, SubmitError<T>>
+    where
+        R: Starts<T>,
+    {
+        self.put_joinable(task, Patience::Until(None))
+    }
+
+    /// Like [`try_submit`](Self::try_submit), with a handle.
+    ///
+    /// # Errors
+    /// As [`try_submit`](Self::try_submit).
+    pub fn try_spawn<T: Send + 'static>(
+        &self,
+        task: T,
+    ) -> Result<JoinHandle<R::Value>, SubmitError<T>>
+    where
+        R: Starts<T>,
+    {
+        self.put_joinable(task, Patience::None)
+    }
+
+    /// Like [`submit_timeout`](Self::submit_timeout), with a handle.
+    ///
+    /// # Errors
+    /// As [`submit_timeout`](Self::submit_timeout).
+    pub fn spawn_timeout<T: Send + 'static>(
+        &self,
+        task: T,
+        timeout: impl Into<Timeout>,
+    ) -> Result<JoinHandle<R::Value>, SubmitError<T>>
+    where
+        R: Starts<T>,
+    {
+        self.put_joinable(task, self.until(timeout))
+    }
+
+    /// Like [`submit_async`](Self::submit_async), with a handle. If the wait is dropped after the future was accepted, the
+    /// task is detached.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    pub fn spawn_async<T: Send + 'static>(
+        &self,
+        task: T,
+    ) -> impl Future<Output = Result<JoinHandle<R::Value>, SubmitError<T>>> + Send + Unpin + use<R, T>
+    where
+        R: Starts<T>,
+    {
+        let cell = Task::new(task, &self.runner, self.shared());
+        let wait = RoomFuture::new(self.shared(), Some(Arc::clone(&cell) as Job));
+        let handle = JoinHandle::new(Arc::clone(&cell) as Arc<dyn Joins<R::Value>>);
+        Answer::new(wait, move |room| match room {
+            Ok(()) => Ok(handle),
+            Err((why, _)) => Err(why(()).map(|()| cell.take_back())),
+        })
+    }
+
+    /// Reserves room for one task. Blocks while the pool is full.
+    ///
+    /// ```
+    /// use async_pool::AsyncPool;
+    ///
+    /// let pool = AsyncPool::builder().capacity(1).build()?;
+    /// let permit = pool.reserve()?; // Room first, then, for example, a message is taken from a queue.
+    /// assert!(pool.try_submit(async {}).is_err());
+    /// assert_eq!(permit.spawn(async { "message" }).join()?, "message");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    pub fn reserve(&self) -> Result<Permit<R>, SubmitError>
+    where
+        R: Clone,
+    {
+        self.permit(Patience::Until(None))
+    }
+
+    /// Reserves room for one task. Never blocks.
+    ///
+    /// # Errors
+    /// As [`try_submit`](Self::try_submit).
+    pub fn try_reserve(&self) -> Result<Permit<R>, SubmitError>
+    where
+        R: Clone,
+    {
+        self.permit(Patience::None)
+    }
+
+    /// Reserves room for one task. Blocks while the pool is full, for a `Duration` or until an `Instant`.
+    ///
+    /// # Errors
+    /// As [`submit_timeout`](Self::submit_timeout).
+    pub fn reserve_timeout(&self, timeout: impl Into<Timeout>) -> Result<Permit<R>, SubmitError>
+    where
+        R: Clone,
+    {
+        self.permit(self.until(timeout))
+    }
+
+    /// Reserves room for one task, and waits asynchronously while the pool is full. The permit that a dropped wait has
+    /// been given returns its room.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    pub fn reserve_async(
+        &self,
+    ) -> impl Future<Output = Result<Permit<R>, SubmitError>> + Send + Unpin + use<R>
+    where
+        R: Clone + Send + 'static,
+    {
+        let pool = self.clone();
+        Answer::new(
+            RoomFuture::new(self.shared(), None),
+            move |room| match room {
+                Ok(()) => Ok(Permit { pool: Some(pool) }),
+                Err((why, _)) => Err(why(())),
+            },
+        )
+    }
+
+    fn permit(&self, patience: Patience) -> Result<Permit<R>, SubmitError>
+    where
+        R: Clone,
+    {
+        match self.shared().admit(None, patience) {
+            Ok(()) => Ok(Permit {
+                pool: Some(self.clone()),
+            }),
+            Err((why, _)) => Err(why(())),
+        }
+    }
+
+    /// Returns the pool's name.
+    pub fn name(&self) -> &str {
+        &self.handle.name
+    }
+
+    /// Returns a snapshot of the pool's statistics.
+    pub fn stats(&self) -> Stats {
+        self.shared().admission.look(Stats::of)
+    }
+
+    /// Returns the maximum number of live futures.
+    pub fn capacity(&self) -> Capacity {
+        self.stats().capacity
+    }
+
+    /// Changes the capacity. A lower one interrupts no future: fewer start until the number of live ones has fallen.
+    ///
+    /// # Errors
+    /// [`ZeroCapacity`](TuneError::ZeroCapacity).
+    pub fn tune(&self, capacity: impl Into<Capacity>) -> Result<(), TuneError> {
+        let capacity = limit_of(capacity.into());
+        if capacity == 0 {
+            return Err(TuneError::ZeroCapacity);
+        }
+        let ((), effects) = self.shared().admission.section(|state, effects| {
+            state.capacity = capacity;
+            state.refill(effects);
+        });
+        self.shared().carry_out(effects);
+        Ok(())
+    }
+
+    /// Stops accepting tasks. Accepted ones run. Returns `false` if the pool was released before.
+    pub fn release(&self) -> bool {
+        release(self.shared())
+    }
+
+    /// Stops accepting tasks, and drops all futures: those that have not started at once, the others at their next
+    /// suspension, by a worker. Their handles end with [`JoinError::Released`].
+    pub fn release_now(&self) {
+        release_now(self.shared());
+    }
+
+    /// Opens a released pool again, with its settings. Workers that have ended are started again. Waits for the end go on:
+    /// they return at the end that the next release brings.
+    ///
+    /// Returns `false` if the pool is open.
+    ///
+    /// # Errors
+    /// If the operating system refuses a thread. The pool stays released if it has no worker then.
+    pub fn reboot(&self) -> io::Result<bool> {
+        let shared = self.shared();
+        if !shared.process.is_current() {
+            return Ok(false);
+        }
+        let (workers, _nothing) = shared.admission.section(|state, _| state.begin_reboot());
+        let Some(workers) = workers else {
+            return Ok(false);
+        };
+        let started = self.handle.start_workers(workers);
+        let (opened, effects) = shared.admission.section(|state, effects| {
+            let opens = state.end_reboot(effects);
+            if opens {
+                shared.go_on();
+            }
+            opens
+        });
+        shared.carry_out(effects);
+        started.map(|()| opened)
+    }
+
+    /// Whether the pool was released.
+    pub fn is_released(&self) -> bool {
+        self.shared().admission.look(|state| !state.open)
+    }
+
+    /// Blocks until no task is in flight.
+    ///
+    /// # Errors
+    /// [`WouldDeadlock`](WaitError::WouldDeadlock) on an own worker, [`Forked`](WaitError::Forked) in a forked child.
+    pub fn wait_idle(&self) -> Result<(), WaitError> {
+        wait(self.shared(), Awaited::Idle, None)
+    }
+
+    /// Blocks until no task is in flight, for a `Duration` or until an `Instant`.
+    ///
+    /// # Errors
+    /// As [`wait_idle`](Self::wait_idle), and [`TimedOut`](WaitError::TimedOut).
+    pub fn wait_idle_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), WaitError> {
+        wait(
+            self.shared(),
+            Awaited::Idle,
+            timeout.into().deadline(&*self.shared().clock),
+        )
+    }
+
+    /// Async version of [`wait_idle`](Self::wait_idle).
+    ///
+    /// # Errors
+    /// [`Forked`](WaitError::Forked) in a forked child.
+    pub fn wait_idle_async(
+        &self,
+    ) -> impl Future<Output = Result<(), WaitError>> + Send + Unpin + use<R> {
+        WaitFuture::new(self.shared(), Awaited::Idle)
+    }
+
+    /// Blocks until a released pool has ended: it has no futures and no threads.
+    ///
+    /// # Errors
+    /// As [`wait_idle`](Self::wait_idle).
+    pub fn wait_released(&self) -> Result<(), WaitError> {
+        wait(self.shared(), Awaited::End, None)?;
+        join_threads(&self.handle.threads);
+        Ok(())
+    }
+
+    /// Like [`wait_released`](Self::wait_released), for a `Duration` or until an `Instant`. Threads that are ending may be
+    /// left.
+    ///
+    /// # Errors
+    /// As [`wait_idle_timeout`](Self::wait_idle_timeout).
+    pub fn wait_released_timeout(&self, timeout: impl Into<Timeout>) -> Result<(), WaitError> {
+        wait(
+            self.shared(),
+            Awaited::End,
+            timeout.into().deadline(&*self.shared().clock),
+        )
+    }
+
+    /// Async version of [`wait_released`](Self::wait_released). Threads that are ending may be left.
+    ///
+    /// # Errors
+    /// [`Forked`](WaitError::Forked) in a forked child.
+    pub fn wait_released_async(
+        &self,
+    ) -> impl Future<Output = Result<(), WaitError>> + Send + Unpin + use<R> {
+        WaitFuture::new(self.shared(), Awaited::End)
+    }
+}
+
+fn release(shared: &Shared) -> bool {
+    if !shared.process.is_current() {
+        return false; // A thread of the parent, which does not exist here, may hold the lock.
+    }
+    let mut entries = Vec::new();
+    let (was_open, effects) = shared
+        .admission
+        .section(|state, effects| state.release(&mut entries, effects));
+    shared.carry_out(effects);
+    drop_entries(entries);
+    was_open
+}
+
+fn release_now(shared: &Shared) {
+    if !shared.process.is_current() {
+        return;
+    }
+    let (mut entries, mut unstarted, mut started) = (Vec::new(), Vec::new(), Vec::new());
+    // One section: a reboot comes before all of it, or after.
+    let ((), effects) = shared.admission.section(|state, effects| {
+        state.discard_all(&mut unstarted, &mut started);
+        state.release(&mut entries, effects);
+        shared.discard();
+    });
+    shared.carry_out(effects);
+    started.into_iter().for_each(Run::discard);
+    for job in unstarted {
+        let ended = job.release();
+        let ((), effects) = shared
+            .admission
+            .section(|state, effects| state.discarded(ended, effects));
+        shared.carry_out(effects);
+        job.resolve();
+        // USER CODE: the drop of a task, whose future is gone: of its function. A panic is caught.
+        drop_quietly(job);
+    }
+    drop_entries(entries);
+}
+
+fn drop_entries(entries: Vec<Arc<WaiterEntry<Job>>>) {
+    // USER CODE: the drop of tasks whose waits were dropped. A panic is caught.
+    entries
+        .into_iter()
+        .for_each(|entry| _ = drop_quietly(entry));
+}
+
+#[derive(Clone, Copy)]
+enum Awaited {
+    Idle,
+    End,
+}
+
+impl State {
+    fn events(&mut self, awaited: Awaited) -> &mut Events {
+        match awaited {
+            Awaited::Idle => &mut self.on_idle,
+            Awaited::End => &mut self.on_end,
+        }
+    }
+
+    fn is(&self, awaited: Awaited) -> bool {
+        match awaited {
+            Awaited::Idle => self.in_flight() == 0,
+            Awaited::End => self.workers == 0,
+        }
+    }
+}
+
+fn wait(shared: &Shared, awaited: Awaited, deadline: Option<Instant>) -> Result<(), WaitError> {
+    shared.process.check(WaitError::Forked)?;
+    if shared.is_own_worker() {
+        return Err(WaitError::WouldDeadlock);
+    }
+    let mut event = EventWait::of_thread();
+    // In the section that finds the condition unmet, so that the change is not missed.
+    let (is_met, effects) = shared.admission.section(|state, _| {
+        let is_met = state.is(awaited);
+        if !is_met {
+            event.enter(state.events(awaited));
+        }
+        is_met
+    });
+    shared.carry_out(effects);
+    if is_met || event.wait_until(&*shared.clock, deadline) {
+        return Ok(());
+    }
+    let (is_set, effects) = shared
+        .admission
+        .section(|state, _| event.leave(state.events(awaited)));
+    shared.carry_out(effects);
+    if is_set {
+        Ok(())
+    } else {
+        Err(WaitError::TimedOut)
+    }
+}
+
+fn join_threads(threads: &Mutex<Vec<Thread>>) {
+    let threads = std::mem::take(&mut *threads.lock());
+    for thread in threads {
+        // A worker catches all panics; a destructor of a thread-local that panics aborts the process.
+        _ = thread.join();
+    }
+}
+
+/// A wait for an idle pool, or for its end.
+struct WaitFuture {
+    shared: Arc<Shared>,
+    awaited: Awaited,
+    event: Option<EventFuture>,
+}
+
+impl WaitFuture {
+    fn new(shared: &Arc<Shared>, awaited: Awaited) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            awaited,
+            event: None,
+        }
+    }
+}
+
+impl Future for WaitFuture {
+    type Output = Result<(), WaitError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        this.shared.process.check(WaitError::Forked)?;
+        if this.event.is_none() {
+            let awaited = this.awaited;
+            let (event, effects) = this.shared.admission.section(|state, _| {
+                if state.is(awaited) {
+                    return None;
+                }
+                let mut event = EventFuture::new();
+                event.enter(state.events(awaited));
+                Some(event)
+            });
+            this.shared.carry_out(effects);
+            this.event = event;
+        }
+        let is_ready = this
+            .event
+            .as_ref()
+            .is_none_or(|event| event.poll(context.waker()));
+        if is_ready {
+            Poll::Ready(Ok(()))
+        } else {
+            Poll::Pending
+        }
+    }
+}
+
+impl Drop for WaitFuture {
+    fn drop(&mut self) {
+        if let Some(event) = self.event.take()
+            && self.shared.process.is_current()
+        {
+            let awaited = self.awaited;
+            let (_, effects) = self
+                .shared
+                .admission
+                .section(|state, _| event.leave(state.events(awaited)));
+            self.shared.carry_out(effects);
+            // USER CODE: the drop of a waker. A panic is caught.
+            drop_quietly(event);
+        }
+    }
+}
+
+/// A wait for room, with a task or for a permit.
+struct RoomFuture {
+    shared: Arc<Shared>,
+    is_for_permit: bool,
+    /// Whether the task has been polled in place. It is not refused any more, because it cannot be returned.
+    was_polled: bool,
+    stage: Wait,
+}
+
+enum Wait {
+    /// Not polled yet.
+    New(Option<Job>),
+    Entered(Arc<WaiterEntry<Job>>, u64),
+    /// A task that was polled in place and then refused: it goes on as a part of the task that waits.
+    InPlace(Job),
+    Over,
+}
+
+impl RoomFuture {
+    fn new(shared: &Arc<Shared>, job: Option<Job>) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            is_for_permit: job.is_none(),
+            was_polled: false,
+            stage: Wait::New(job),
+        }
+    }
+
+    fn enter(&mut self, mut job: Option<Job>) -> Poll<Result<(), Refused>> {
+        if !self.shared.process.is_current() {
+            return Poll::Ready(Err((SubmitError::Forked, job)));
+        }
+        // Only now, because most polls find room.
+        let mut answer = self.shared.ask(&mut job, None);
+        if let Err(why) = answer
+            && why(()).is_full()
+        {
+            let entry = WaiterEntry::of_future(request_of(&job));
+            answer = self.shared.ask(&mut job, Some(&entry));
+            if let Ok(Some(ticket)) = answer {
+                self.stage = Wait::Entered(entry, ticket);
+                return Poll::Pending;
+            }
+        }
+        Poll::Ready(match answer {
+            Ok(_) => Ok(()),
+            Err(why) => {
+                if !self.was_polled {
+                    self.shared.count_refusal();
+                }
+                return self.refused(why, job);
+            }
+        })
+    }
+
+    /// Returns the task of a refused wait, unless it was polled.
+    fn refused(
+        &mut self,
+        why: fn(()) -> SubmitError,
+        job: Option<Job>,
+    ) -> Poll<Result<(), Refused>> {
+        match job {
+            Some(job) if self.was_polled => {
+                self.stage = Wait::InPlace(job);
+                Poll::Pending
+            }
+            job => Poll::Ready(Err((why, job))),
+        }
+    }
+
+    /// Ends the wait in a forked child, where no worker hands room over.
+    fn poll_in_child(&mut self) -> Poll<Result<(), Refused>> {
+        if self.was_polled {
+            return Poll::Pending; // The task cannot be returned.
+        }
+        let job = match std::mem::replace(&mut self.stage, Wait::Over) {
+            Wait::New(job) => job,
+            Wait::Entered(entry, _) => {
+                let abandoned = entry.abandon();
+                // A thread of the parent may hold its lock here.
+                std::mem::forget(entry);
+                match abandoned {
+                    Ok(()) => return Poll::Ready(Ok(())),
+                    Err((_, request)) => task_of(request),
+                }
+            }
+            Wait::InPlace(_) | Wait::Over => return Poll::Pending,
+        };
+        Poll::Ready(Err((SubmitError::Forked, job)))
+    }
+
+    fn poll_in_place(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Refused>> {
+        let Wait::InPlace(job) = &self.stage else {
+            return Poll::Pending;
+        };
+        if !self.shared.poll_waiting(job, context) {
+            return Poll::Pending;
+        }
+        self.stage = Wait::Over;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Future for RoomFuture {
+    type Output = Result<(), Refused>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        if !this.shared.process.is_current() {
+            return this.poll_in_child();
+        }
+        if let Wait::New(job) = &mut this.stage {
+            let job = job.take();
+            this.stage = Wait::Over;
+            if let Poll::Ready(answer) = this.enter(job) {
+                return Poll::Ready(answer);
+            }
+        }
+        // A task that waits for its own pool polls its child meanwhile: all room may be held by such tasks.
+        if !this.is_for_permit
+            && this.shared.is_own_worker()
+            && let Wait::Entered(entry, ticket) = &this.stage
+            && let Some(Request::Task(job)) = this.shared.give_up(entry, *ticket)
+        {
+            this.stage = Wait::Over;
+            if this.shared.poll_waiting(&job, context) {
+                return Poll::Ready(Ok(()));
+            }
+            this.was_polled = true;
+            // At the back of the wait queue.
+            if let Poll::Ready(answer) = this.enter(Some(job)) {
+                return Poll::Ready(answer);
+            }
+        }
+        let Wait::Entered(entry, _) = &this.stage else {
+            return this.poll_in_place(context);
+        };
+        let Some(outcome) = entry.poll(context.waker()) else {
+            return Poll::Pending;
+        };
+        this.stage = Wait::Over;
+        match outcome {
+            Ok(_) => Poll::Ready(Ok(())),
+            Err((_, request)) => match this.refused(SubmitError::Released, task_of(request)) {
+                Poll::Ready(refused) => Poll::Ready(refused),
+                Poll::Pending => this.poll_in_place(context),
+            },
+        }
+    }
+}
+
+impl Drop for RoomFuture {
+    fn drop(&mut self) {
+        let stage = std::mem::replace(&mut self.stage, Wait::Over);
+        if !self.shared.process.is_current() {
+            std::mem::forget(stage);
+            return;
+        }
+        if let Wait::Entered(entry, ticket) = &stage {
+            self.shared.leave(entry, *ticket, self.is_for_permit);
+        }
+        // USER CODE: the drop of a task, and of a waker. A panic is caught.
+        drop_quietly(stage);
+    }
+}
+
+/// A wait whose outcome is turned into the caller's terms.
+struct Answer<A> {
+    wait: RoomFuture,
+    answer: Option<A>,
+}
+
+impl<A> Answer<A> {
+    fn new<O>(wait: RoomFuture, answer: A) -> Self
+    where
+        A: FnOnce(Result<(), Refused>) -> O,
+    {
+        let answer = Some(answer);
+        Self { wait, answer }
+    }
+}
+
+// The answer is never pinned.
+impl<A> Unpin for Answer<A> {}
+
+impl<A, O> Future for Answer<A>
+where
+    A: FnOnce(Result<(), Refused>) -> O,
+{
+    type Output = O;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<O> {
+        let Poll::Ready(room) = Pin::new(&mut self.wait).poll(context) else {
+            return Poll::Pending;
+        };
+        let answer = self.answer.take().expect("a future is ready once");
+        Poll::Ready(answer(room))
+    }
+}
+
+/// Room for one task. Dropping it returns the room.
+#[must_use = "dropping a permit returns its room"]
+pub struct Permit<R> {
+    /// `None` once it was used.
+    pool: Option<AsyncWorkerPool<R>>,
+}
+
+impl<R> Permit<R> {
+    /// Submits a future. Succeeds also in a pool that was released since.
+    pub fn submit<T: Send + 'static>(self, task: T)
+    where
+        R: Starts<T>,
+    {
+        self.use_for(|pool| {
+            let cell = Task::detached(task, &pool.runner, pool.shared());
+            (cell, ())
+        });
+    }
+
+    /// Like [`submit`](Self::submit), with a handle.
+    pub fn spawn<T: Send + 'static>(self, task: T) -> JoinHandle<R::Value>
+    where
+        R: Starts<T>,
+    {
+        self.use_for(|pool| {
+            let cell = Task::new(task, &pool.runner, pool.shared());
+            (Arc::clone(&cell) as Job, JoinHandle::new(cell))
+        })
+    }
+
+    /// The same room, for the tasks of another handle of the pool.
+    pub(crate) fn with_pool<O: Clone>(mut self, pool: &AsyncWorkerPool<O>) -> Permit<O> {
+        self.pool = None;
+        Permit {
+            pool: Some(pool.clone()),
+        }
+    }
+
+    fn use_for<T>(mut self, task: impl FnOnce(&AsyncWorkerPool<R>) -> (Job, T)) -> T {
+        let pool = self.pool.take().expect("a permit is used once");
+        let (job, handle) = task(&pool);
+        let shared = pool.shared();
+        if shared.process.is_current() {
+            let ((), effects) = shared
+                .admission
+                .section(|state, effects| state.use_permit(job, effects));
+            shared.carry_out(effects);
+        } else {
+            std::mem::forget(job);
+        }
+        handle
+    }
+}
+
+impl<R> Drop for Permit<R> {
+    fn drop(&mut self) {
+        let Some(pool) = &self.pool else {
+            return;
+        };
+        let shared = pool.shared();
+        if shared.process.is_current() {
+            let ((), effects) = shared.admission.section(State::return_permit);
+            shared.carry_out(effects);
+        }
+    }
+}
+
+impl<R> fmt::Debug for Permit<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit")
+            .field("pool", &self.pool.as_ref().map(AsyncWorkerPool::name))
+            .finish()
+    }
+}
+
+/// Waits for a task, takes its value, or cancels it. Awaited, or [joined](Self::join) by a thread. Dropping it detaches
+/// the task.
+///
+/// When it is ready, the task's future has been dropped and its room is free.
+#[must_use = "dropping a handle detaches its task"]
+pub struct JoinHandle<V> {
+    task: Arc<dyn Joins<V>>,
+    cancels_on_drop: bool,
+}
+
+impl<V> JoinHandle<V> {
+    fn new(task: Arc<dyn Joins<V>>) -> Self {
+        let cancels_on_drop = false;
+        Self {
+            task,
+            cancels_on_drop,
+        }
+    }
+
+    /// Ticket of a task that was accepted and has not started.
+    pub(crate) fn ticket(&self) -> Option<u64> {
+        self.task.ticket()
+    }
+
+    /// Blocks until the task has ended.
+    ///
+    /// # Errors
+    /// Why there is no value: the task panicked, was cancelled, or was dropped by a `release_now`.
+    /// [`WouldDeadlock`](JoinError::WouldDeadlock) on one of the pool's own workers: await the handle there.
+    pub fn join(self) -> Result<V, JoinError> {
+        let shared = self.task.shared();
+        shared.process.check(JoinError::Forked)?;
+        if !self.task.is_finished() && shared.is_own_worker() {
+            return Err(JoinError::WouldDeadlock);
+        }
+        let value = join(&*self.task, &*shared.clock, None);
+        value.unwrap_or_else(|| unreachable!("a wait without a limit has an outcome"))
+    }
+
+    /// Blocks until the task has ended, for a `Duration` or until an `Instant`.
+    ///
+    /// # Errors
+    /// Returns the handle if the time is up.
+    pub fn join_timeout(self, timeout: impl Into<Timeout>) -> Result<Result<V, JoinError>, Self> {
+        let shared = self.task.shared();
+        if let Err(forked) = shared.process.check(JoinError::Forked) {
+            return Ok(Err(forked));
+        }
+        let deadline = timeout.into().deadline(&*shared.clock);
+        join(&*self.task, &*shared.clock, deadline).ok_or(self)
+    }
+
+    /// Whether the task has ended.
+    pub fn is_finished(&self) -> bool {
+        self.task.is_finished()
+    }
+
+    /// Asks for the task's future to be dropped. A worker does that at the future's next suspension, and never polls it
+    /// again. Its handle then ends with [`JoinError::Cancelled`], unless the future was ready before.
+    pub fn cancel(&self) {
+        if self.task.shared().process.is_current() {
+            Arc::clone(&self.task).cancel();
+        }
+    }
+
+    /// [Cancels](Self::cancel) the task and waits until its future has been dropped and its room is free.
+    ///
+    /// ```
+    /// use async_pool::{AsyncPool, JoinError};
+    ///
+    /// # futures_lite::future::block_on(async {
+    /// let pool = AsyncPool::builder().capacity(1).build()?;
+    /// let task = pool.spawn(std::future::pending::<()>())?;
+    /// assert!(matches!(task.cancelled().await, Err(JoinError::Cancelled)));
+    /// assert_eq!(pool.stats().live, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`JoinError::Cancelled`]; the value if the task was ready before.
+    pub fn cancelled(self) -> Self {
+        self.cancel();
+        self
+    }
+
+    /// Makes the drop of this handle cancel the task.
+    pub fn cancel_on_drop(mut self) -> Self {
+        self.cancels_on_drop = true;
+        self
+    }
+}
+
+impl<V> Future for JoinHandle<V> {
+    type Output = Result<V, JoinError>;
+
+    /// In a task of the same pool it polls a task that has not started in place, so that tasks which wait for each other
+    /// do not fill the pool for ever.
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Joined<V>> {
+        let shared = self.task.shared();
+        shared.process.check(JoinError::Forked)?;
+        if let Some(ticket) = self.task.ticket()
+            && shared.is_own_worker()
+        {
+            shared.poll_pending(ticket, context);
+        }
+        poll(&*self.task, context)
+    }
+}
+
+impl<V> Drop for JoinHandle<V> {
+    fn drop(&mut self) {
+        if !self.task.shared().process.is_current() {
+            std::mem::forget(Arc::clone(&self.task));
+            return;
+        }
+        if self.cancels_on_drop {
+            self.cancel();
+        }
+        self.task.detach();
+    }
+}
+
+impl<V> fmt::Debug for JoinHandle<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle")
+            .field("is_finished", &self.is_finished())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Snapshot of a pool's statistics at one instant.
+///
+/// When no task is in flight, `submitted = completed + panicked + cancelled + released`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Maximum number of live futures.
+    pub capacity: Capacity,
+    /// Number of live futures: started, and not dropped.
+    pub live: usize,
+    /// Number of accepted tasks that have not started.
+    pub queued: usize,
+    /// Number of accepted tasks that have not ended: `live + queued`.
+    pub in_flight: usize,
+    /// Number of permits held.
+    pub reserved: usize,
+    /// Number of threads and futures that wait for room.
+    pub waiting: usize,
+    /// Tasks accepted since the pool was built.
+    pub submitted: u64,
+    /// Futures that were ready.
+    pub completed: u64,
+    /// Futures that panicked, in a poll or in their destructor.
+    pub panicked: u64,
+    /// Futures dropped because they were cancelled.
+    pub cancelled: u64,
+    /// Futures dropped by a `release_now`.
+    pub released: u64,
+    /// Calls that were refused.
+    pub refused: u64,
+    /// Peak number of live futures.
+    pub peak_live: usize,
+}
+
+impl Stats {
+    fn of(state: &State) -> Self {
+        let capacity = match state.capacity {
+            usize::MAX => Capacity::Unlimited,
+            most => Capacity::Limited(most),
+        };
+        let counts = state.counts;
+        Self {
+            capacity,
+            live: state.live(),
+            queued: state.pending(),
+            in_flight: state.in_flight(),
+            reserved: state.reserved,
+            waiting: state.waiting(),
+            submitted: counts.submitted,
+            completed: counts.completed,
+            panicked: counts.panicked,
+            cancelled: counts.cancelled,
+            released: counts.released,
+            refused: counts.refused,
+            peak_live: state.peak,
+        }
+    }
+}

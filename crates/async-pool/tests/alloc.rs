@@ -1,0 +1,143 @@
+//! Allocations and bytes per task. A separate binary, because it replaces the global allocator.
+#![cfg(not(anthill_loom))]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper that fails is a test that fails"
+)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use async_pool::{AsyncPool, ManualClock};
+use testkit::{LIMIT, watchdog};
+
+/// The system's allocator. Counts the allocations and the bytes in use on all threads.
+struct Counting;
+
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+static IN_USE: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: forwards to the system's allocator. The counters do not allocate.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        COUNT.fetch_add(1, SeqCst);
+        IN_USE.fetch_add(layout.size(), SeqCst);
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        IN_USE.fetch_sub(layout.size(), SeqCst);
+        // SAFETY: the caller keeps the contract of `dealloc`.
+        unsafe { System.dealloc(memory, layout) };
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const TASKS: usize = 10_000;
+const NAP: Duration = Duration::from_secs(1);
+
+/// Runs one test at a time, under a watchdog.
+fn alone(test: impl FnOnce()) {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    watchdog(LIMIT, test);
+}
+
+/// A pool with one worker, so that each round uses the same queues, and its clock.
+fn pool() -> (AsyncPool, ManualClock) {
+    let clock = ManualClock::new();
+    let pool = AsyncPool::builder().workers(1).clock(clock.clone()).build();
+    (pool.unwrap(), clock)
+}
+
+/// The sleep begins on a worker, by the pool's clock.
+async fn nap() {
+    async_pool::sleep(NAP).await;
+}
+
+/// Waits until all tasks are suspended. The worker runs a task that was submitted later after them.
+fn wait_until_parked(pool: &AsyncPool) {
+    pool.spawn(async {}).unwrap().join().unwrap();
+}
+
+/// Allocations per round in which as many tasks start and end. The minimum of several rounds: queues grow in the first
+/// ones.
+fn allocations(mut round: impl FnMut()) -> usize {
+    let counts = (0..5).map(|_| {
+        let before = COUNT.load(SeqCst);
+        round();
+        COUNT.load(SeqCst) - before
+    });
+    counts.min().unwrap()
+}
+
+#[test]
+fn a_submitted_task_that_sleeps_allocates_once() {
+    alone(|| {
+        let (pool, clock) = pool();
+        let count = allocations(|| {
+            (0..TASKS).for_each(|_| pool.submit(nap()).unwrap());
+            wait_until_parked(&pool);
+            clock.advance(NAP);
+            pool.wait_idle().unwrap();
+        });
+        // One more for `wait_until_parked`, and few for the waits of this thread.
+        assert!((TASKS..TASKS + 10).contains(&count), "{count}");
+    });
+}
+
+#[test]
+fn spawning_and_joining_allocates_once() {
+    alone(|| {
+        let (pool, _) = pool();
+        let count = allocations(|| {
+            for number in 0..TASKS {
+                let handle = pool.spawn(async move { number }).unwrap();
+                assert_eq!(handle.join().unwrap(), number);
+            }
+        });
+        assert_eq!(count, TASKS);
+    });
+}
+
+#[test]
+fn a_refused_task_allocates_once() {
+    alone(|| {
+        let pool = AsyncPool::builder().workers(1).capacity(1);
+        let pool = pool.build().unwrap();
+        pool.submit(std::future::pending::<()>()).unwrap();
+        let count = allocations(|| {
+            (0..TASKS).for_each(|_| assert!(pool.try_submit(async {}).unwrap_err().is_full()));
+        });
+        assert_eq!(count, TASKS);
+        pool.release_now();
+    });
+}
+
+#[test]
+fn a_parked_task_takes_a_bounded_number_of_bytes() {
+    fn bytes<F: Future<Output = ()> + Send + 'static>(make: impl Fn() -> F) -> usize {
+        let (pool, _) = pool();
+        wait_until_parked(&pool);
+        let before = IN_USE.load(SeqCst);
+        (0..TASKS).for_each(|_| pool.submit(make()).unwrap());
+        wait_until_parked(&pool);
+        let bytes = IN_USE.load(SeqCst) - before;
+        pool.release_now();
+        pool.wait_released().unwrap();
+        bytes / TASKS
+    }
+    alone(|| {
+        // Tables and queues are included. They may have twice as many places as tasks.
+        let waits = bytes(std::future::pending);
+        assert!(waits <= 160, "{waits}");
+        let sleeps = bytes(nap);
+        assert!(sleeps <= 300, "{sleeps}");
+    });
+}

@@ -1,0 +1,226 @@
+//! Run queues and the state of a task: pushes, wake-ups, cancels, polls on several workers.
+
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::Instant;
+
+use async_pool::{AsyncPool, Clock, DropPolicy, JoinError, ManualClock, yield_now};
+use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
+use sync_shim::model::spawn;
+use sync_shim::{Alarm, Condvar, Mutex, Parker};
+
+use super::{Count, Signal, end, pool};
+
+/// Step W3 against S1: a worker that finds nothing and parks, and a task that arrives.
+#[testkit::model(preemptions = 3)]
+fn a_submit_racing_a_parking_worker_of_futures_is_run() {
+    let pool = pool(1, 2);
+    assert_eq!(pool.spawn(async { 1 }).unwrap().join().unwrap(), 1);
+    assert_eq!(pool.spawn(async { 2 }).unwrap().join().unwrap(), 2);
+    end(&pool);
+}
+
+/// Two workers park: one task from elsewhere, and one that it wakes from a worker, both run.
+#[testkit::model(preemptions = 2)]
+fn a_submit_racing_two_parking_workers_is_run() {
+    let pool = pool(2, 2);
+    assert_eq!(pool.spawn(async { 1 }).unwrap().join().unwrap(), 1);
+    pool.wait_idle().unwrap();
+    end(&pool);
+}
+
+/// Step T2 against T3: a wake-up during a poll, at its end, and after it. The task is polled again.
+#[testkit::model(preemptions = 3)]
+fn a_wake_up_racing_the_end_of_a_poll_is_not_lost() {
+    let (pool, signal) = (pool(1, 1), Signal::new());
+    let task = pool.spawn(Arc::clone(&signal).wait()).unwrap();
+    let waker = spawn(move || signal.set());
+    task.join().unwrap();
+    waker.join().unwrap();
+    end(&pool);
+}
+
+/// The same with two workers: the second one does not poll while the first still does. The cell of the future checks that.
+#[testkit::model(preemptions = 2)]
+fn a_task_that_is_woken_during_a_poll_is_polled_by_one_worker_at_a_time() {
+    let (pool, signal, drops) = (pool(2, 1), Signal::new(), Count::new());
+    let waits = Arc::clone(&signal).wait();
+    let guard = drops.on_drop();
+    let task = pool.spawn(async move {
+        let _guard = guard;
+        waits.await;
+    });
+    signal.set();
+    task.unwrap().join().unwrap();
+    assert_eq!(drops.get(), 1);
+    end(&pool);
+}
+
+/// Two wake-ups by a waker of an earlier poll, so that only the task's state orders the polls of two workers. The cell of
+/// the future checks that it does.
+#[testkit::model(preemptions = 2)]
+fn the_second_of_two_wake_ups_racing_a_poll_is_polled_after_it() {
+    let (pool, slot) = (pool(2, 1), Arc::new((Mutex::new(None), Condvar::new())));
+    let is_set = Arc::new(AtomicBool::new(false));
+    let (leaves, looks) = (Arc::clone(&slot), Arc::clone(&is_set));
+    let mut polls = 0;
+    let task = pool.spawn(poll_fn(move |context| {
+        polls += 1;
+        if polls == 1 {
+            *leaves.0.lock() = Some(context.waker().clone());
+            leaves.1.notify_all();
+        }
+        if looks.load(Relaxed) {
+            Poll::Ready(polls)
+        } else {
+            Poll::Pending
+        }
+    }));
+    let waker: Waker = {
+        let mut slot_of = slot.0.lock();
+        loop {
+            match slot_of.take() {
+                Some(waker) => break waker,
+                None => slot.1.wait(&mut slot_of),
+            }
+        }
+    };
+    waker.wake_by_ref();
+    is_set.store(true, Relaxed);
+    waker.wake();
+    assert!(task.unwrap().join().unwrap() <= 3);
+    end(&pool);
+}
+
+/// Step C1 against a poll: the future is dropped once, by the poll that finds it ready or by the cancel.
+#[testkit::model(preemptions = 3)]
+fn a_cancel_racing_a_poll_drops_the_future_once() {
+    let (pool, drops) = (pool(1, 1), Count::new());
+    let guard = drops.on_drop();
+    let task = pool.spawn(async move {
+        yield_now().await;
+        drop(guard);
+        7
+    });
+    let task = task.unwrap();
+    task.cancel();
+    match task.join() {
+        Ok(value) => assert_eq!((value, drops.get()), (7, 1)),
+        Err(JoinError::Cancelled) => assert_eq!(drops.get(), 1),
+        Err(other) => panic!("{other}"),
+    }
+    end(&pool);
+}
+
+/// A cancel, a wake-up and a poll of a future that never ends by itself.
+#[testkit::model(preemptions = 2)]
+fn a_cancel_racing_a_wake_up_ends_the_task() {
+    let (pool, signal, drops) = (pool(1, 1), Signal::new(), Count::new());
+    let (waits, guard) = (Arc::clone(&signal).wait(), drops.on_drop());
+    let task = pool.spawn(async move {
+        let _guard = guard;
+        waits.await;
+        std::future::pending::<()>().await;
+    });
+    let waker = spawn(move || signal.set());
+    let task = task.unwrap();
+    task.cancel();
+    assert!(matches!(task.join(), Err(JoinError::Cancelled)));
+    assert_eq!(drops.get(), 1);
+    waker.join().unwrap();
+    end(&pool);
+}
+
+/// Step W2 against the owner's pop: each task is run once.
+#[testkit::model(preemptions = 2)]
+fn a_steal_racing_a_pop_runs_every_task_once() {
+    let (pool, runs) = (pool(2, 4), Count::new());
+    let (inner, counted) = (pool.clone(), runs.clone());
+    pool.submit(async move {
+        for _ in 0..2 {
+            let counted = counted.clone();
+            inner.submit(async move { counted.add() }).unwrap();
+        }
+    })
+    .unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.get(), 2);
+    end(&pool);
+}
+
+/// A clock by which every wait ends at once.
+#[derive(Debug)]
+struct Hasty(ManualClock);
+
+impl Clock for Hasty {
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    fn park_until(&self, _: &Parker, _: Instant) -> bool {
+        sync_shim::thread::yield_now();
+        false
+    }
+
+    fn wake_at(&self, when: Instant, waker: Waker) -> io::Result<Alarm> {
+        self.0.wake_at(when, waker)
+    }
+}
+
+/// Step W5: a task waits in the queue of a worker that blocks, and the other worker parks at that time. It looks again when
+/// the time of a watcher is over.
+#[testkit::model(preemptions = 2)]
+fn a_task_behind_a_blocking_poll_racing_a_parking_worker_is_run() {
+    let pool = AsyncPool::builder()
+        .workers(2)
+        .capacity(2)
+        .clock(Hasty(ManualClock::new()))
+        .drop_policy(DropPolicy::Drain)
+        .build()
+        .unwrap();
+    let inner = pool.clone();
+    let blocks = pool.spawn(async move {
+        let done = Arc::new((Mutex::new(false), Condvar::new()));
+        let sets = Arc::clone(&done);
+        inner
+            .submit(async move {
+                *sets.0.lock() = true;
+                sets.1.notify_all();
+            })
+            .unwrap();
+        let mut is_done = done.0.lock();
+        while !*is_done {
+            done.1.wait(&mut is_done);
+        }
+    });
+    blocks.unwrap().join().unwrap();
+    pool.wait_idle().unwrap();
+    end(&pool);
+}
+
+/// The drop of a handle against the end of its task: the value is dropped once, by one of them.
+#[testkit::model(preemptions = 3)]
+fn a_handle_that_is_dropped_racing_its_tasks_end_drops_the_value_once() {
+    let (pool, drops) = (pool(1, 1), Count::new());
+    let value = drops.on_drop();
+    drop(pool.spawn(async move { value }).unwrap());
+    pool.wait_idle().unwrap();
+    end(&pool);
+    assert_eq!(drops.get(), 1);
+}
+
+/// A poll of a handle, which leaves its waker, against the end of the task.
+#[testkit::model(preemptions = 3)]
+fn an_await_racing_the_tasks_end_gets_the_value() {
+    let pool = pool(1, 1);
+    let task = pool.spawn(async { 4 }).unwrap();
+    assert_eq!(loom::future::block_on(task).unwrap(), 4);
+    assert_eq!(
+        pool.stats().live,
+        0,
+        "the room is free before the value is there"
+    );
+    end(&pool);
+}
