@@ -64,7 +64,7 @@ pub struct TaskResult {
     /// The handle to resolve after the end of the task was counted.
     pub(crate) resolve: Option<Resolver>,
     /// Whether resolving it runs user code.
-    pub runs_user_code: bool,
+    pub(crate) runs_user_code: bool,
 }
 
 impl TaskResult {

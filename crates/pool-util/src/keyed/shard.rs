@@ -233,8 +233,7 @@ impl<K: Eq + Send + 'static> Shard<K> {
             }
             // Yields after `TURN` tasks, so that a busy key does not starve other queued tasks.
             let yields = usize::is_multiple_of(done, TURN);
-            // Resolving with user code may be slow: the lane's tasks must not wait for it here.
-            if ended.runs_user_code || !self.pool.try_end_permitted(ended.outcome, yields) {
+            if !self.pool.try_end_permitted(ended.outcome, yields) {
                 // Step K4. The next task's permit becomes the turn's room in the queue, and the worker ends this
                 // task as any other.
                 self.pool.redeem(self.turn(lane, taken));
@@ -282,8 +281,8 @@ impl<K: Eq + Send + 'static> Shard<K> {
         next.expect("an empty turn has a task in its lane")
     }
 
-    /// As step W9 of the pool: puts the turn back before it calls a waker that was registered late, so that no
-    /// task waits for this worker meanwhile.
+    /// As step W9 of the pool: puts the turn back before it calls the waker of an ended task, so that no task waits
+    /// for this worker meanwhile.
     #[cold]
     fn put_off(self: &Arc<Self>, lane: LaneId, taken: VecDeque<Job>, waker: Waker) -> TaskResult {
         self.pool.requeue(self.turn(lane, taken));
