@@ -208,8 +208,7 @@ impl State {
     fn start(&mut self, job: Job, effects: &mut Effects) {
         let key = self.live.insert(Arc::clone(&job));
         job.set_place(Place::Started(key));
-        // Cancelled tasks that start beyond the capacity are dropped unpolled.
-        self.peak = self.peak.max(self.live.len().min(self.capacity));
+        self.peak = self.peak.max(self.live.len());
         effects.start(job);
     }
 
@@ -218,11 +217,11 @@ impl State {
         self.pending.remove(ticket)
     }
 
-    /// Starts a cancelled task that waits in the queue, so that a worker drops it. It is not polled, so the capacity does not
-    /// apply to it.
-    pub(crate) fn start_cancelled(&mut self, ticket: u64, effects: &mut Effects) {
+    /// Schedules a cancelled task that waits in the queue, so that a worker drops it. It counts as queued until then.
+    pub(crate) fn drop_pending(&mut self, ticket: u64, effects: &mut Effects) {
         if let Some(job) = self.pending.remove(ticket) {
-            self.start(job, effects);
+            self.dropping += 1;
+            effects.start(job);
         }
     }
 
@@ -373,7 +372,7 @@ impl State {
         started.extend(self.live.iter().map(|(_, job)| Arc::clone(job)));
     }
 
-    /// Counts a task that was taken by `discard_all`, after its future was dropped.
+    /// Counts a task that was taken by `drop_pending` or `discard_all`, after its future was dropped.
     pub(crate) fn discarded(&mut self, ended: Ended, effects: &mut Effects) {
         self.dropping -= 1;
         self.count(ended);

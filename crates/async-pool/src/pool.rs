@@ -937,10 +937,7 @@ fn release_now(shared: &Shared) {
     started.into_iter().for_each(Run::discard);
     for job in unstarted {
         let ended = job.release();
-        let ((), effects) = shared
-            .admission
-            .section(|state, effects| state.discarded(ended, effects));
-        shared.carry_out(effects);
+        shared.end_unstarted(ended);
         job.resolve();
         // USER CODE: the drop of a task, whose future is gone: of its function. A panic is caught.
         drop_quietly(job);

@@ -409,7 +409,8 @@ impl<R: Starts<T>, T: Send + 'static, S: Sink<R::Value>> Run for Task<R, T, S> {
         }
         match self.place() {
             Some(Place::Started(key)) => shared.end(key, ended),
-            _ => unreachable!("a section starts a task before a worker gets it"),
+            // Cancelled in the queue: it was dropped, and has never been live.
+            _ => shared.end_unstarted(ended),
         }
         // After the count: room and statistics show the end before the handle does.
         if let Some(outcome) = outcome {
@@ -499,7 +500,7 @@ impl<R: Starts<T>, T: Send + 'static> Joins<R::Value> for Task<R, T, Handled<R::
         // Otherwise a cancelled task would wait for room.
         if let Some(ticket) = ticket {
             let section =
-                |state: &mut State, effects: &mut Effects| state.start_cancelled(ticket, effects);
+                |state: &mut State, effects: &mut Effects| state.drop_pending(ticket, effects);
             let ((), effects) = shared.admission.section(section);
             shared.carry_out(effects);
         }

@@ -262,6 +262,14 @@ impl Shared {
         self.carry_out(effects);
     }
 
+    /// Counts the end of a task that a worker has dropped instead of starting it.
+    pub(crate) fn end_unstarted(&self, ended: Ended) {
+        let ((), effects) = self
+            .admission
+            .section(|state, effects| state.discarded(ended, effects));
+        self.carry_out(effects);
+    }
+
     /// Has all workers see that nothing is left.
     pub(crate) fn end_workers(&self) {
         self.over.store(true, Release);

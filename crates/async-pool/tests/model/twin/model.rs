@@ -163,6 +163,12 @@ impl Model {
 
     pub(crate) fn cancel(&mut self, task: usize) {
         self.tasks[task].is_cancelled = true;
+        if self.tasks[task].place == Place::Pending {
+            // A worker drops it, without waiting for room.
+            self.pending.retain(|&pending| pending != task);
+            self.figures.queued -= 1;
+            self.end(task, Outcome::Cancelled);
+        }
         self.settle();
     }
 
