@@ -3,7 +3,7 @@
 //! It needs a stable toolchain, a C compiler and the package registry. It prints a line per step
 //! and stops at the first that fails.
 //!
-//! Steps that build in folders of their own run in a second process at the same time, because
+//! Steps that build in folders of their own or need servers run in a second process at the same time, because
 //! tests that sleep, wait for a server or are pinned to one core leave the other cores idle.
 //!
 //! It installs nothing, and its last line names the stores' tests that were left out. With
@@ -40,18 +40,18 @@ const STEPS: [Step; 13] = [
     ("tests", |_| chore(&["test", "--all"])),
     ("tests on one core", test::one_core_in_ci),
     ("stack", stack),
-    ("stores", stores::in_ci),
     ("examples", examples::smoke),
+    ("packages", packages::pack),
 ];
 
-/// Steps that share no target folder with [`STEPS`].
+/// Steps that build in folders of their own, or start servers: two such steps at a time would stop each other's.
 const APART: [Step; 7] = [
     ("clippy of the models", clippy_of_models),
     ("fuzz targets", fuzz_targets),
     ("models", |_| chore(&["loom"])),
     ("random schedules", shuttle::in_ci),
     ("benches", bench::check),
-    ("packages", packages::pack),
+    ("stores", stores::in_ci),
     ("two versions", |_| chore(&["versions"])),
 ];
 
