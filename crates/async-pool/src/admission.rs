@@ -21,7 +21,7 @@ use crate::task::{Ended, Place, Run};
 /// A task of any type.
 pub(crate) type Job = Arc<dyn Run>;
 
-/// What a section leaves to be done after the lock was released.
+/// Work that a section defers until the lock is free.
 #[derive(Default)]
 #[must_use]
 pub(crate) struct Effects {
@@ -71,7 +71,7 @@ pub(crate) struct State {
     live: Slab<Job>,
     /// Tasks by ticket, so that one can be taken out.
     pending: TicketList<Job>,
-    /// Number of tasks that a `release_now` took out of `pending` and whose futures it has not dropped yet.
+    /// Number of tasks that a cancellation or a `release_now` took out of `pending`, and whose futures have not been dropped yet.
     dropping: usize,
     pub(crate) reserved: usize,
     waiting: WaitQueue<Job>,
@@ -111,7 +111,7 @@ impl Admission {
         }))
     }
 
-    /// Runs a section. The caller carries out its effects.
+    /// Runs a section. The caller, [`Shared::section`](crate::worker::Shared::section), carries out its effects.
     pub(crate) fn section<T>(
         &self,
         change: impl FnOnce(&mut State, &mut Effects) -> T,
@@ -147,7 +147,8 @@ impl State {
         self.in_flight() + self.reserved < self.capacity.saturating_add(self.depth)
     }
 
-    /// Accepts a task if there is room. A task that is not accepted stays in `job`.
+    /// If there is room, accepts the task in `job`, or reserves room for a permit if there is none. A task that is not
+    /// accepted stays in `job`.
     pub(crate) fn admit(&mut self, job: &mut Option<Job>, effects: &mut Effects) -> Admitted {
         if !self.open {
             return Admitted::Released;
@@ -155,21 +156,10 @@ impl State {
         if !self.has_room() {
             return Admitted::Full;
         }
-        if let Some(job) = job.take() {
-            self.accept(job, effects);
+        match job.take() {
+            Some(job) => self.accept(job, effects),
+            None => self.reserved += 1,
         }
-        Admitted::Accepted
-    }
-
-    /// Reserves room for a permit, if there is any.
-    pub(crate) fn reserve(&mut self) -> Admitted {
-        if !self.open {
-            return Admitted::Released;
-        }
-        if !self.has_room() {
-            return Admitted::Full;
-        }
-        self.reserved += 1;
         Admitted::Accepted
     }
 

@@ -209,10 +209,7 @@ impl<R> Builder<R> {
             threads: Mutex::new(Vec::new()),
             wrap: self.wrap,
         });
-        let (workers, _nothing) = handle
-            .shared
-            .admission
-            .section(|state, _| state.replace_workers());
+        let workers = handle.shared.section(|state, _| state.replace_workers());
         handle
             .start_workers(workers)
             .map_err(BuildError::NoThread)?;
@@ -236,11 +233,8 @@ impl Handle {
                 started = self.start_worker(number);
             }
             if started.is_err() {
-                let ((), effects) = self
-                    .shared
-                    .admission
+                self.shared
                     .section(|state, effects| state.lose_worker(number, effects));
-                self.shared.carry_out(effects);
             }
         }
         started
@@ -279,8 +273,7 @@ impl Handle {
 
 /// Counts a worker out.
 fn leave(shared: &Shared) {
-    let ((), effects) = shared.admission.section(State::leave_worker);
-    shared.carry_out(effects);
+    shared.section(State::leave_worker);
 }
 
 impl Drop for Handle {
@@ -347,7 +340,7 @@ enum Patience {
     Until(Option<Instant>),
 }
 
-/// Why a call got no room, and what it had asked for.
+/// The reason for which a call got no room, and its task, unless it was for a permit.
 type Refused = (fn(()) -> SubmitError, Option<Job>);
 
 impl Shared {
@@ -388,26 +381,16 @@ impl Shared {
         job: &mut Option<Job>,
         entry: Option<&Arc<WaiterEntry<Job>>>,
     ) -> Result<Option<u64>, fn(()) -> SubmitError> {
-        let is_permit = job.is_none();
-        let (answer, effects) = self.admission.section(|state, effects| {
-            let admitted = if is_permit {
-                state.reserve()
-            } else {
-                state.admit(job, effects)
-            };
-            match (admitted, entry) {
-                (Admitted::Accepted, _) => Ok(None),
-                (Admitted::Released, _) => Err(SubmitError::Released as fn(()) -> SubmitError),
-                // In the section that found the pool full: otherwise room freed in between would wake nobody.
-                (Admitted::Full, Some(entry)) => match state.enqueue(entry) {
-                    Some(ticket) => Ok(Some(ticket)),
-                    None => Err(SubmitError::Full as _),
-                },
-                (Admitted::Full, None) => Err(SubmitError::Full as _),
-            }
-        });
-        self.carry_out(effects);
-        answer
+        self.section(|state, effects| match (state.admit(job, effects), entry) {
+            (Admitted::Accepted, _) => Ok(None),
+            (Admitted::Released, _) => Err(SubmitError::Released as fn(()) -> SubmitError),
+            // In the section that found the pool full: otherwise room freed in between would wake nobody.
+            (Admitted::Full, Some(entry)) => match state.enqueue(entry) {
+                Some(ticket) => Ok(Some(ticket)),
+                None => Err(SubmitError::Full as _),
+            },
+            (Admitted::Full, None) => Err(SubmitError::Full as _),
+        })
     }
 
     fn wait_for_room(
@@ -442,8 +425,7 @@ impl Shared {
     fn leave(&self, entry: &WaiterEntry<Job>, ticket: u64, is_for_permit: bool) {
         let request = self.give_up(entry, ticket);
         if is_for_permit && request.is_none() && matches!(entry.outcome(), Some(Ok(_))) {
-            let ((), effects) = self.admission.section(State::return_permit);
-            self.carry_out(effects);
+            self.section(State::return_permit);
         }
         // USER CODE: the drop of a task. A panic is caught.
         drop_quietly(request);
@@ -451,37 +433,31 @@ impl Shared {
 
     /// Takes the request of a caller that gives up. `None` if it was served before.
     fn give_up(&self, entry: &WaiterEntry<Job>, ticket: u64) -> Option<Request<Job>> {
-        let ((request, left), effects) = self.admission.section(|state, _| {
+        let (request, left) = self.section(|state, _| {
             let left = state.leave(ticket);
             (entry.withdraw(), left)
         });
-        self.carry_out(effects);
         drop(left); // Not the last reference: the caller has one.
         request
     }
 
     fn count_refusal(&self) {
-        let ((), effects) = self.admission.section(|state, _| state.counts.refused += 1);
-        self.carry_out(effects);
+        self.section(|state, _| state.counts.refused += 1);
     }
 }
 
 impl Shared {
     /// Polls a queued task on behalf of the calling one.
     pub(crate) fn poll_pending(&self, ticket: u64, context: &mut Context<'_>) {
-        let (job, effects) = self
-            .admission
-            .section(|state, _| state.take_pending(ticket));
-        self.carry_out(effects);
+        let job = self.section(|state, _| state.take_pending(ticket));
         let Some(job) = job else {
             return;
         };
         let ended = job.run_in_place(context);
-        let ((), effects) = self.admission.section(|state, effects| match ended {
+        self.section(|state, effects| match ended {
             Some(ended) => state.ended_in_place(ended, true, effects),
             None => state.put_back(Arc::clone(&job), effects),
         });
-        self.carry_out(effects);
         if ended.is_some() {
             job.resolve();
         }
@@ -492,10 +468,7 @@ impl Shared {
         let Some(ended) = job.run_in_place(context) else {
             return false;
         };
-        let ((), effects) = self
-            .admission
-            .section(|state, effects| state.ended_in_place(ended, false, effects));
-        self.carry_out(effects);
+        self.section(|state, effects| state.ended_in_place(ended, false, effects));
         job.resolve();
         true
     }
@@ -793,11 +766,10 @@ impl<R> AsyncWorkerPool<R> {
         if capacity == 0 {
             return Err(TuneError::ZeroCapacity);
         }
-        let ((), effects) = self.shared().admission.section(|state, effects| {
+        self.shared().section(|state, effects| {
             state.capacity = capacity;
             state.refill(effects);
         });
-        self.shared().carry_out(effects);
         Ok(())
     }
 
@@ -824,19 +796,18 @@ impl<R> AsyncWorkerPool<R> {
         if !shared.process.is_current() {
             return Ok(false);
         }
-        let (workers, _nothing) = shared.admission.section(|state, _| state.begin_reboot());
+        let workers = shared.section(|state, _| state.begin_reboot());
         let Some(workers) = workers else {
             return Ok(false);
         };
         let started = self.handle.start_workers(workers);
-        let (opened, effects) = shared.admission.section(|state, effects| {
+        let opened = shared.section(|state, effects| {
             let opens = state.end_reboot(effects);
             if opens {
                 shared.go_on();
             }
             opens
         });
-        shared.carry_out(effects);
         started.map(|()| opened)
     }
 
@@ -914,10 +885,7 @@ fn release(shared: &Shared) -> bool {
         return false; // A thread of the parent, which does not exist here, may hold the lock.
     }
     let mut entries = Vec::new();
-    let (was_open, effects) = shared
-        .admission
-        .section(|state, effects| state.release(&mut entries, effects));
-    shared.carry_out(effects);
+    let was_open = shared.section(|state, effects| state.release(&mut entries, effects));
     drop_entries(entries);
     was_open
 }
@@ -928,12 +896,11 @@ fn release_now(shared: &Shared) {
     }
     let (mut entries, mut unstarted, mut started) = (Vec::new(), Vec::new(), Vec::new());
     // One section: a reboot comes before all of it, or after.
-    let ((), effects) = shared.admission.section(|state, effects| {
+    shared.section(|state, effects| {
         state.discard_all(&mut unstarted, &mut started);
         state.release(&mut entries, effects);
         shared.discard();
     });
-    shared.carry_out(effects);
     started.into_iter().for_each(Run::discard);
     for job in unstarted {
         let ended = job.release();
@@ -981,21 +948,17 @@ fn wait(shared: &Shared, awaited: Awaited, deadline: Option<Instant>) -> Result<
     }
     let mut event = EventWait::of_thread();
     // In the section that finds the condition unmet, so that the change is not missed.
-    let (is_met, effects) = shared.admission.section(|state, _| {
+    let is_met = shared.section(|state, _| {
         let is_met = state.is(awaited);
         if !is_met {
             event.enter(state.events(awaited));
         }
         is_met
     });
-    shared.carry_out(effects);
     if is_met || event.wait_until(&*shared.clock, deadline) {
         return Ok(());
     }
-    let (came, effects) = shared
-        .admission
-        .section(|state, _| event.leave(state.events(awaited)));
-    shared.carry_out(effects);
+    let came = shared.section(|state, _| event.leave(state.events(awaited)));
     if came {
         Ok(())
     } else {
@@ -1036,7 +999,7 @@ impl Future for WaitFuture {
         this.shared.process.check(WaitError::Forked)?;
         if this.event.is_none() {
             let awaited = this.awaited;
-            let (event, effects) = this.shared.admission.section(|state, _| {
+            let event = this.shared.section(|state, _| {
                 if state.is(awaited) {
                     return None;
                 }
@@ -1044,7 +1007,6 @@ impl Future for WaitFuture {
                 event.enter(state.events(awaited));
                 Some(event)
             });
-            this.shared.carry_out(effects);
             this.event = event;
         }
         let is_ready = this
@@ -1065,11 +1027,9 @@ impl Drop for WaitFuture {
             && self.shared.process.is_current()
         {
             let awaited = self.awaited;
-            let (_, effects) = self
+            _ = self
                 .shared
-                .admission
                 .section(|state, _| event.leave(state.events(awaited)));
-            self.shared.carry_out(effects);
             // USER CODE: the drop of a waker. A panic is caught.
             drop_quietly(event);
         }
@@ -1319,10 +1279,7 @@ impl<R> Permit<R> {
         let (job, handle) = task(&pool);
         let shared = pool.shared();
         if shared.process.is_current() {
-            let ((), effects) = shared
-                .admission
-                .section(|state, effects| state.use_permit(job, effects));
-            shared.carry_out(effects);
+            shared.section(|state, effects| state.use_permit(job, effects));
         } else {
             std::mem::forget(job);
         }
@@ -1337,8 +1294,7 @@ impl<R> Drop for Permit<R> {
         };
         let shared = pool.shared();
         if shared.process.is_current() {
-            let ((), effects) = shared.admission.section(State::return_permit);
-            shared.carry_out(effects);
+            shared.section(State::return_permit);
         }
     }
 }

@@ -29,7 +29,6 @@ use sync_shim::cell::UnsafeCell;
 use sync_shim::foreign::{drop_quietly, guarded};
 use sync_shim::waiter::Waiter;
 
-use crate::admission::{Effects, State};
 use crate::worker::Shared;
 
 /// In a run queue, or about to be.
@@ -144,14 +143,9 @@ pub(crate) trait Run: Send + Sync {
 
 /// Where the outcome of a task goes.
 pub(crate) trait Sink<V>: Send + Sync + 'static {
-    /// Whether an outcome is wanted at all. If not it is dropped as a part of the task.
-    const IS_WANTED: bool;
-
-    /// Stores the outcome and shows it to the handle, if there is one. The end of the task was counted.
-    fn fulfil(&self, outcome: Joined<V>);
-    /// Stores the outcome until [`resolve`](Self::resolve).
+    /// Stores the outcome until [`resolve`](Self::resolve). Without a handle drops it, as a part of the task.
     fn lay_aside(&self, outcome: Joined<V>);
-    /// Shows the outcome that was laid aside.
+    /// Shows the outcome that was laid aside to the handle, after the end of the task was counted.
     fn resolve(&self);
 }
 
@@ -161,15 +155,9 @@ pub(crate) trait Sink<V>: Send + Sync + 'static {
 pub(crate) struct Nobody(#[expect(dead_code, reason = "takes up room")] [u64; 6]);
 
 impl<V> Sink<V> for Nobody {
-    const IS_WANTED: bool = false;
-
-    fn fulfil(&self, outcome: Joined<V>) {
+    fn lay_aside(&self, outcome: Joined<V>) {
         // USER CODE: the drop of a value without a handle. A panic is caught.
         drop_quietly(outcome);
-    }
-
-    fn lay_aside(&self, outcome: Joined<V>) {
-        self.fulfil(outcome);
     }
 
     fn resolve(&self) {}
@@ -179,13 +167,6 @@ impl<V> Sink<V> for Nobody {
 pub(crate) struct Handled<V>(Mutex<Promise<V>>);
 
 impl<V: Send + 'static> Sink<V> for Handled<V> {
-    const IS_WANTED: bool = true;
-
-    fn fulfil(&self, outcome: Joined<V>) {
-        self.lay_aside(outcome);
-        self.resolve();
-    }
-
     fn lay_aside(&self, outcome: Joined<V>) {
         let unwanted = self.0.lock().lay_aside(outcome);
         // USER CODE: the drop of a value without a handle. A panic is caught.
@@ -384,8 +365,8 @@ impl<R: Starts<T>, T: Send + 'static, S: Sink<R::Value>> Task<R, T, S> {
 
 impl<R: Starts<T>, T: Send + 'static, S: Sink<R::Value>> Run for Task<R, T, S> {
     fn run(self: Arc<Self>, shared: &Arc<Shared>) {
-        // Clears the one and sets the other. Acquire, to see what the last worker has left in the stage, and what wakers
-        // had written before they woke the task.
+        // Clears the one and sets the other. Acquire, to see the stage as the last worker has left it, and all writes that
+        // wakers made before they woke the task.
         self.state.fetch_xor(SCHEDULED | RUNNING, AcqRel);
         let waker = Waker::from(Arc::clone(&self));
         let step = self.step(&mut Context::from_waker(&waker));
@@ -399,23 +380,14 @@ impl<R: Starts<T>, T: Send + 'static, S: Sink<R::Value>> Run for Task<R, T, S> {
             }
             return;
         };
-        let mut outcome = Some(outcome);
-        if !S::IS_WANTED {
-            // Part of the task, like the drop of its future.
-            outcome
-                .take()
-                .into_iter()
-                .for_each(|outcome| self.sink.fulfil(outcome));
-        }
+        self.sink.lay_aside(outcome);
         match self.place() {
             Some(Place::Started(key)) => shared.end(key, ended),
             // Cancelled in the queue: it was dropped, and has never been live.
             _ => shared.end_unstarted(ended),
         }
         // After the count: room and statistics show the end before the handle does.
-        if let Some(outcome) = outcome {
-            self.sink.fulfil(outcome);
-        }
+        self.sink.resolve();
         // USER CODE: the drop of a task, whose future and value are gone: of its function. A panic is caught.
         drop_quietly(self);
     }
@@ -499,10 +471,7 @@ impl<R: Starts<T>, T: Send + 'static> Joins<R::Value> for Task<R, T, Handled<R::
         self.look_again(CANCELLED);
         // Otherwise a cancelled task would wait for room.
         if let Some(ticket) = ticket {
-            let section =
-                |state: &mut State, effects: &mut Effects| state.drop_pending(ticket, effects);
-            let ((), effects) = shared.admission.section(section);
-            shared.carry_out(effects);
+            shared.section(|state, effects| state.drop_pending(ticket, effects));
         }
     }
 

@@ -30,7 +30,7 @@ use sync_shim::foreign::{discard, drop_quietly, guarded};
 use sync_shim::thread::Tag;
 use sync_shim::{Mutex, Parker, Process};
 
-use crate::admission::{Admission, Effects, Job};
+use crate::admission::{Admission, Effects, Job, State};
 use crate::task::Ended;
 use crate::timers::{NEVER, Timers};
 
@@ -140,10 +140,10 @@ impl Shared {
         &self.workers[worker as usize].timers
     }
 
-    /// Time of a deadline in a heap, rounded up, so that no timer fires early.
+    /// The time in heaps.
     pub(crate) fn since_epoch(&self, when: Instant) -> u64 {
         let nanos = when.saturating_duration_since(self.epoch).as_nanos();
-        u64::try_from(nanos).unwrap_or(NEVER).min(NEVER - 1)
+        u64::try_from(nanos).unwrap_or(NEVER).min(NEVER - 1) // Exact: rounded down, a timer would fire early.
     }
 
     pub(crate) fn is_discarding(&self) -> bool {
@@ -239,8 +239,14 @@ impl Shared {
         }
     }
 
-    /// Carries out what a section of the admission has left. No lock is held.
-    pub(crate) fn carry_out(&self, mut effects: Effects) {
+    /// Runs one section of the admission, and then what it has deferred. No lock may be held.
+    pub(crate) fn section<T>(&self, change: impl FnOnce(&mut State, &mut Effects) -> T) -> T {
+        let (result, effects) = self.admission.section(change);
+        self.carry_out(effects);
+        result
+    }
+
+    fn carry_out(&self, mut effects: Effects) {
         if let Some(job) = effects.start.take() {
             self.schedule(job);
             effects.more.drain(..).for_each(|job| self.schedule(job));
@@ -256,18 +262,12 @@ impl Shared {
 
     /// Counts the end of a started task and passes its room on.
     pub(crate) fn end(&self, key: usize, ended: Ended) {
-        let ((), effects) = self
-            .admission
-            .section(|state, effects| state.end(key, ended, effects));
-        self.carry_out(effects);
+        self.section(|state, effects| state.end(key, ended, effects));
     }
 
     /// Counts the end of a task that a worker has dropped instead of starting it.
     pub(crate) fn end_unstarted(&self, ended: Ended) {
-        let ((), effects) = self
-            .admission
-            .section(|state, effects| state.discarded(ended, effects));
-        self.carry_out(effects);
+        self.section(|state, effects| state.discarded(ended, effects));
     }
 
     /// Has all workers see that nothing is left.
@@ -334,21 +334,16 @@ impl Shared {
         }
     }
 
-    /// The time in heaps.
+    /// The current time.
     fn now(&self) -> u64 {
         let mut now = 0;
         // USER CODE: `Clock::now`. If it panics no timer is due.
         let _outcome = guarded(AssertUnwindSafe(|| {
-            now = self.since_epoch_down(self.clock.now());
+            now = self.since_epoch(self.clock.now());
         }))
         .map_err(discard);
         NOW.with(|last| last.set(now));
         now
-    }
-
-    fn since_epoch_down(&self, now: Instant) -> u64 {
-        let nanos = now.saturating_duration_since(self.epoch).as_nanos();
-        u64::try_from(nanos).unwrap_or(NEVER - 1)
     }
 
     /// Takes half of another worker's queue, or fires the overdue timers of another worker.
@@ -401,7 +396,7 @@ impl Shared {
     /// Parks until there is work. Returns `true` if the pool has ended.
     fn rest(self: &Arc<Self>, number: usize) -> bool {
         if self.over.load(Acquire) {
-            let (ends, _nothing) = self.admission.section(|state, _| state.may_end(number));
+            let ends = self.section(|state, _| state.may_end(number));
             if ends {
                 return true;
             }
