@@ -91,6 +91,7 @@ mod map;
 mod pool;
 mod task;
 mod timers;
+mod waits;
 mod worker;
 
 #[cfg(feature = "tower")]

@@ -1,29 +1,25 @@
-//! The pool handle, its builder, and the calls.
+//! The pool handle, its builder, the calls, permits and join handles.
 
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
 
-use pool_core::internals::{
-    EventFuture, EventWait, Events, Joined, PanicHook, Request, TaskContext, WaiterEntry, join,
-    poll,
-};
+use pool_core::internals::{Joined, PanicHook, TaskContext, WaiterEntry, join, poll};
 use pool_core::{
     BuildError, Capacity, Clock, DropPolicy, JoinError, QueueDepth, SubmitError, TaskPanic,
     Timeout, TuneError, WaitError,
 };
+use sync_shim::Mutex;
 use sync_shim::foreign::{discard, drop_quietly, guarded};
 use sync_shim::thread::{JoinHandle as Thread, ThreadOptions, available_parallelism, spawn_thread};
-use sync_shim::{Mutex, Parker};
 
-use crate::admission::{Admission, Admitted, Job, State};
+use crate::admission::{Admission, Job, State};
 use crate::task::{Func, Futures, Joins, Run, Starts, Task};
 use crate::timers::outside;
+use crate::waits::{Answer, Awaited, Patience, RoomFuture, WaitFuture, wait};
 use crate::worker::Shared;
 
 /// Runs the body of a worker, for example inside another runtime's context.
@@ -333,158 +329,6 @@ impl<R> fmt::Debug for AsyncWorkerPool<R> {
     }
 }
 
-/// How long a call may wait for room.
-#[derive(Clone, Copy)]
-enum Patience {
-    None,
-    Until(Option<Instant>),
-}
-
-/// The reason for which a call got no room, and its task, unless it was for a permit.
-type Refused = (fn(()) -> SubmitError, Option<Job>);
-
-impl Shared {
-    /// Admits a task, or reserves room if there is none, blocking as `patience` says.
-    fn admit(self: &Arc<Self>, mut job: Option<Job>, patience: Patience) -> Result<(), Refused> {
-        if !self.process.is_current() {
-            return Err((SubmitError::Forked, job));
-        }
-        let Err(why) = self.ask(&mut job, None) else {
-            return Ok(());
-        };
-        let Patience::Until(deadline) = patience else {
-            return self.refuse(why, job);
-        };
-        if !why(()).is_full() || self.is_own_worker() {
-            return self.refuse(why, job);
-        }
-        let parker = Parker::of_thread();
-        let entry = WaiterEntry::of_thread(request_of(job.as_ref()), (*parker).clone());
-        match self.ask(&mut job, Some(&entry)) {
-            Err(why) => self.refuse(why, job),
-            Ok(None) => Ok(()),
-            Ok(Some(ticket)) => {
-                self.wait_for_room(&entry, ticket, &parker, deadline, job.is_none())
-            }
-        }
-    }
-
-    fn refuse(&self, why: fn(()) -> SubmitError, job: Option<Job>) -> Result<(), Refused> {
-        self.count_refusal();
-        Err((why, job))
-    }
-
-    /// Admits a task, or reserves room if there is none. At a full pool, enqueues the entry of the request, if there is one,
-    /// and returns its ticket. A job that was refused stays in `job`.
-    fn ask(
-        &self,
-        job: &mut Option<Job>,
-        entry: Option<&Arc<WaiterEntry<Job>>>,
-    ) -> Result<Option<u64>, fn(()) -> SubmitError> {
-        self.section(|state, effects| match (state.admit(job, effects), entry) {
-            (Admitted::Accepted, _) => Ok(None),
-            (Admitted::Released, _) => Err(SubmitError::Released as fn(()) -> SubmitError),
-            // In the section that found the pool full: otherwise room freed in between would wake nobody.
-            (Admitted::Full, Some(entry)) => match state.enqueue(entry) {
-                Some(ticket) => Ok(Some(ticket)),
-                None => Err(SubmitError::Full as _),
-            },
-            (Admitted::Full, None) => Err(SubmitError::Full as _),
-        })
-    }
-
-    fn wait_for_room(
-        &self,
-        entry: &Arc<WaiterEntry<Job>>,
-        ticket: u64,
-        parker: &Parker,
-        deadline: Option<Instant>,
-        is_for_permit: bool,
-    ) -> Result<(), Refused> {
-        // USER CODE: `Clock::park_until`.
-        let waited = guarded(|| entry.wait(parker, &*self.clock, deadline, None));
-        let outcome = waited.unwrap_or_else(|payload| {
-            self.leave(entry, ticket, is_for_permit);
-            resume_unwind(payload)
-        });
-        match outcome {
-            Some(Ok(_)) => Ok(()),
-            Some(Err((_, request))) => Err((SubmitError::Released, task_of(request))),
-            None => match self.give_up(entry, ticket) {
-                Some(request) => self.refuse(SubmitError::TimedOut, task_of(request)),
-                // Served, or returned by a release, in the last moment.
-                None => match entry.outcome() {
-                    Some(Err((_, request))) => Err((SubmitError::Released, task_of(request))),
-                    _ => Ok(()),
-                },
-            },
-        }
-    }
-
-    /// Gives up the wait of a caller that is gone, with all that it has got.
-    fn leave(&self, entry: &WaiterEntry<Job>, ticket: u64, is_for_permit: bool) {
-        let request = self.give_up(entry, ticket);
-        if is_for_permit && request.is_none() && matches!(entry.outcome(), Some(Ok(_))) {
-            self.section(State::return_permit);
-        }
-        // USER CODE: the drop of a task. A panic is caught.
-        drop_quietly(request);
-    }
-
-    /// Takes the request of a caller that gives up. `None` if it was served before.
-    fn give_up(&self, entry: &WaiterEntry<Job>, ticket: u64) -> Option<Request<Job>> {
-        let (request, left) = self.section(|state, _| {
-            let left = state.leave(ticket);
-            (entry.withdraw(), left)
-        });
-        drop(left); // Not the last reference: the caller has one.
-        request
-    }
-
-    fn count_refusal(&self) {
-        self.section(|state, _| state.counts.refused += 1);
-    }
-}
-
-impl Shared {
-    /// Polls a queued task on behalf of the calling one.
-    pub(crate) fn poll_pending(&self, ticket: u64, context: &mut Context<'_>) {
-        let job = self.section(|state, _| state.take_pending(ticket));
-        let Some(job) = job else {
-            return;
-        };
-        let ended = job.run_in_place(context);
-        self.section(|state, effects| match ended {
-            Some(ended) => state.ended_in_place(ended, true, effects),
-            None => state.put_back(Arc::clone(&job), effects),
-        });
-        if ended.is_some() {
-            job.resolve();
-        }
-    }
-
-    /// Polls a task that waits for room on behalf of the calling one. Returns whether it has ended.
-    fn poll_waiting(&self, job: &Job, context: &mut Context<'_>) -> bool {
-        let Some(ended) = job.run_in_place(context) else {
-            return false;
-        };
-        self.section(|state, effects| state.ended_in_place(ended, false, effects));
-        job.resolve();
-        true
-    }
-}
-
-fn request_of(job: Option<&Job>) -> Request<Job> {
-    job.map_or(Request::Permit, |job| Request::Task(Arc::clone(job)))
-}
-
-fn task_of(request: Request<Job>) -> Option<Job> {
-    match request {
-        Request::Task(job) => Some(job),
-        Request::Permit => None,
-    }
-}
-
 /// The calls with a task. All four of a kind (plain, `try_`, `_timeout`, `_async`) differ only in how they wait for room.
 impl<R> AsyncWorkerPool<R> {
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -598,11 +442,8 @@ impl<R> AsyncWorkerPool<R> {
     where
         R: Starts<T>,
     {
-        let job: Job = Task::detached(task, &self.runner, self.shared());
-        let mut wait = RoomFuture::new(self.shared(), None);
-        if wait.enter(Some(job)).is_pending() {
-            wait.stage = Wait::Over; // Its drop leaves the future in the wait queue.
-        }
+        let job = Task::detached(task, &self.runner, self.shared());
+        RoomFuture::new(self.shared(), Some(job)).leave_in_queue();
     }
 
     /// Like [`submit`](Self::submit), with a handle.
@@ -919,320 +760,11 @@ fn drop_entries(entries: Vec<Arc<WaiterEntry<Job>>>) {
     }
 }
 
-#[derive(Clone, Copy)]
-enum Awaited {
-    Idle,
-    End,
-}
-
-impl State {
-    fn events(&mut self, awaited: Awaited) -> &mut Events {
-        match awaited {
-            Awaited::Idle => &mut self.on_idle,
-            Awaited::End => &mut self.on_end,
-        }
-    }
-
-    fn is(&self, awaited: Awaited) -> bool {
-        match awaited {
-            Awaited::Idle => self.in_flight() == 0,
-            Awaited::End => self.workers == 0,
-        }
-    }
-}
-
-fn wait(shared: &Shared, awaited: Awaited, deadline: Option<Instant>) -> Result<(), WaitError> {
-    shared.process.check(WaitError::Forked)?;
-    if shared.is_own_worker() {
-        return Err(WaitError::WouldDeadlock);
-    }
-    let mut event = EventWait::of_thread();
-    // In the section that finds the condition unmet, so that the change is not missed.
-    let is_met = shared.section(|state, _| {
-        let is_met = state.is(awaited);
-        if !is_met {
-            event.enter(state.events(awaited));
-        }
-        is_met
-    });
-    if is_met || event.wait_until(&*shared.clock, deadline) {
-        return Ok(());
-    }
-    let came = shared.section(|state, _| event.leave(state.events(awaited)));
-    if came {
-        Ok(())
-    } else {
-        Err(WaitError::TimedOut)
-    }
-}
-
 fn join_threads(threads: &Mutex<Vec<Thread>>) {
     let threads = std::mem::take(&mut *threads.lock());
     for thread in threads {
         // A worker catches all panics; a destructor of a thread-local that panics aborts the process.
         _ = thread.join();
-    }
-}
-
-/// A wait for an idle pool, or for its end.
-struct WaitFuture {
-    shared: Arc<Shared>,
-    awaited: Awaited,
-    event: Option<EventFuture>,
-}
-
-impl WaitFuture {
-    fn new(shared: &Arc<Shared>, awaited: Awaited) -> Self {
-        Self {
-            shared: Arc::clone(shared),
-            awaited,
-            event: None,
-        }
-    }
-}
-
-impl Future for WaitFuture {
-    type Output = Result<(), WaitError>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.get_mut();
-        this.shared.process.check(WaitError::Forked)?;
-        if this.event.is_none() {
-            let awaited = this.awaited;
-            let event = this.shared.section(|state, _| {
-                if state.is(awaited) {
-                    return None;
-                }
-                let mut event = EventFuture::new();
-                event.enter(state.events(awaited));
-                Some(event)
-            });
-            this.event = event;
-        }
-        let is_ready = this
-            .event
-            .as_ref()
-            .is_none_or(|event| event.poll(context.waker()));
-        if is_ready {
-            Poll::Ready(Ok(()))
-        } else {
-            Poll::Pending
-        }
-    }
-}
-
-impl Drop for WaitFuture {
-    fn drop(&mut self) {
-        if let Some(event) = self.event.take()
-            && self.shared.process.is_current()
-        {
-            let awaited = self.awaited;
-            _ = self
-                .shared
-                .section(|state, _| event.leave(state.events(awaited)));
-            // USER CODE: the drop of a waker. A panic is caught.
-            drop_quietly(event);
-        }
-    }
-}
-
-/// A wait for room, with a task or for a permit.
-struct RoomFuture {
-    shared: Arc<Shared>,
-    is_for_permit: bool,
-    /// Whether the task has been polled in place. It is not refused any more, because it cannot be returned.
-    was_polled: bool,
-    stage: Wait,
-}
-
-enum Wait {
-    /// Not polled yet.
-    New(Option<Job>),
-    Entered(Arc<WaiterEntry<Job>>, u64),
-    /// A task that was polled in place and then refused: it goes on as a part of the task that waits.
-    InPlace(Job),
-    Over,
-}
-
-impl RoomFuture {
-    fn new(shared: &Arc<Shared>, job: Option<Job>) -> Self {
-        Self {
-            shared: Arc::clone(shared),
-            is_for_permit: job.is_none(),
-            was_polled: false,
-            stage: Wait::New(job),
-        }
-    }
-
-    fn enter(&mut self, mut job: Option<Job>) -> Poll<Result<(), Refused>> {
-        if !self.shared.process.is_current() {
-            return Poll::Ready(Err((SubmitError::Forked, job)));
-        }
-        // Only now, because most polls find room.
-        let mut answer = self.shared.ask(&mut job, None);
-        if let Err(why) = answer
-            && why(()).is_full()
-        {
-            let entry = WaiterEntry::of_future(request_of(job.as_ref()));
-            answer = self.shared.ask(&mut job, Some(&entry));
-            if let Ok(Some(ticket)) = answer {
-                self.stage = Wait::Entered(entry, ticket);
-                return Poll::Pending;
-            }
-        }
-        Poll::Ready(match answer {
-            Ok(_) => Ok(()),
-            Err(why) => {
-                if !self.was_polled {
-                    self.shared.count_refusal();
-                }
-                return self.refused(why, job);
-            }
-        })
-    }
-
-    /// Returns the task of a refused wait, unless it was polled.
-    fn refused(
-        &mut self,
-        why: fn(()) -> SubmitError,
-        job: Option<Job>,
-    ) -> Poll<Result<(), Refused>> {
-        match job {
-            Some(job) if self.was_polled => {
-                self.stage = Wait::InPlace(job);
-                Poll::Pending
-            }
-            job => Poll::Ready(Err((why, job))),
-        }
-    }
-
-    /// Ends the wait in a forked child, where no worker hands room over.
-    fn poll_in_child(&mut self) -> Poll<Result<(), Refused>> {
-        if self.was_polled {
-            return Poll::Pending; // The task cannot be returned.
-        }
-        let job = match std::mem::replace(&mut self.stage, Wait::Over) {
-            Wait::New(job) => job,
-            Wait::Entered(entry, _) => {
-                let abandoned = entry.abandon();
-                // A thread of the parent may hold its lock here.
-                std::mem::forget(entry);
-                match abandoned {
-                    Ok(()) => return Poll::Ready(Ok(())),
-                    Err((_, request)) => task_of(request),
-                }
-            }
-            Wait::InPlace(_) | Wait::Over => return Poll::Pending,
-        };
-        Poll::Ready(Err((SubmitError::Forked, job)))
-    }
-
-    fn poll_in_place(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Refused>> {
-        let Wait::InPlace(job) = &self.stage else {
-            return Poll::Pending;
-        };
-        if !self.shared.poll_waiting(job, context) {
-            return Poll::Pending;
-        }
-        self.stage = Wait::Over;
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl Future for RoomFuture {
-    type Output = Result<(), Refused>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.get_mut();
-        if !this.shared.process.is_current() {
-            return this.poll_in_child();
-        }
-        if let Wait::New(job) = &mut this.stage {
-            let job = job.take();
-            this.stage = Wait::Over;
-            if let Poll::Ready(answer) = this.enter(job) {
-                return Poll::Ready(answer);
-            }
-        }
-        // A task that waits for its own pool polls its child meanwhile: all room may be held by such tasks.
-        if !this.is_for_permit
-            && this.shared.is_own_worker()
-            && let Wait::Entered(entry, ticket) = &this.stage
-            && let Some(Request::Task(job)) = this.shared.give_up(entry, *ticket)
-        {
-            this.stage = Wait::Over;
-            if this.shared.poll_waiting(&job, context) {
-                return Poll::Ready(Ok(()));
-            }
-            this.was_polled = true;
-            // At the back of the wait queue.
-            if let Poll::Ready(answer) = this.enter(Some(job)) {
-                return Poll::Ready(answer);
-            }
-        }
-        let Wait::Entered(entry, _) = &this.stage else {
-            return this.poll_in_place(context);
-        };
-        let Some(outcome) = entry.poll(context.waker()) else {
-            return Poll::Pending;
-        };
-        this.stage = Wait::Over;
-        match outcome {
-            Ok(_) => Poll::Ready(Ok(())),
-            Err((_, request)) => match this.refused(SubmitError::Released, task_of(request)) {
-                Poll::Ready(refused) => Poll::Ready(refused),
-                Poll::Pending => this.poll_in_place(context),
-            },
-        }
-    }
-}
-
-impl Drop for RoomFuture {
-    fn drop(&mut self) {
-        let stage = std::mem::replace(&mut self.stage, Wait::Over);
-        if !self.shared.process.is_current() {
-            std::mem::forget(stage);
-            return;
-        }
-        if let Wait::Entered(entry, ticket) = &stage {
-            self.shared.leave(entry, *ticket, self.is_for_permit);
-        }
-        // USER CODE: the drop of a task, and of a waker. A panic is caught.
-        drop_quietly(stage);
-    }
-}
-
-/// A wait whose outcome is turned into the caller's terms.
-struct Answer<A> {
-    wait: RoomFuture,
-    answer: Option<A>,
-}
-
-impl<A> Answer<A> {
-    fn new<O>(wait: RoomFuture, answer: A) -> Self
-    where
-        A: FnOnce(Result<(), Refused>) -> O,
-    {
-        let answer = Some(answer);
-        Self { wait, answer }
-    }
-}
-
-// The answer is never pinned.
-impl<A> Unpin for Answer<A> {}
-
-impl<A, O> Future for Answer<A>
-where
-    A: FnOnce(Result<(), Refused>) -> O,
-{
-    type Output = O;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<O> {
-        let Poll::Ready(room) = Pin::new(&mut self.wait).poll(context) else {
-            return Poll::Pending;
-        };
-        let answer = self.answer.take().expect("a future is ready once");
-        Poll::Ready(answer(room))
     }
 }
 
