@@ -12,7 +12,7 @@ use crate::peers::{Ours, Smol, Tokio, compio, futures_buffered, join_set, may, m
 
 pub const NAP: Duration = Duration::from_millis(10);
 
-/// Tasks to run, so many at a time.
+/// Tasks of a run, and the bound of those that sleep at the same time.
 #[derive(Clone, Copy)]
 pub struct Load {
     pub tasks: u32,
@@ -121,7 +121,7 @@ fn names(runners: &[Runner]) -> Vec<&'static str> {
 }
 
 fn sleep_case(name: &str, capacity: usize) -> Case {
-    let question = "How long do a million sleeps of 10 ms take, so many at a time?";
+    let question = "How long do a million sleeps of 10 ms take, with this bound?";
     let run = move |run: &Run| {
         let tasks = run.choose(1_000_000, 1_000_000, 100_000);
         let runner = find(SLEEPS, run);

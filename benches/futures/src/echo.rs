@@ -15,7 +15,7 @@ use tokio::sync::{Barrier, Semaphore};
 use crate::peer::Peer;
 use crate::peers::{InTokio, Tokio};
 
-/// Both ends of so many connections fit into 20,000 descriptors.
+/// Number of connections. Both ends of each fit into 20,000 descriptors.
 const CONNECTIONS: u32 = 9_900;
 /// Connections that are being opened at a time: the listener has a queue.
 const OPENING: usize = 500;

@@ -22,9 +22,9 @@ pub(crate) struct Options {
     pub(crate) jobs: usize,
     /// Time limit of one request.
     pub(crate) timeout: Duration,
-    /// The server refuses the first request of every so many links.
+    /// The server refuses the first request of every Nth link.
     pub(crate) refuse_every: Option<u64>,
-    /// The server leaves the first request of every so many links without an answer.
+    /// The server leaves the first request of every Nth link without an answer.
     pub(crate) ignore_every: Option<u64>,
 }
 

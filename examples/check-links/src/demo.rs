@@ -10,7 +10,7 @@ use crate::Checked;
 use crate::args::Options;
 
 const PAGES: usize = 3_000;
-/// One page in so many has a broken link.
+/// One page in this number has a broken link.
 const BROKEN_EVERY: usize = 300;
 
 /// Writes a site, checks it on a server that fails now and then, and removes it. Succeeds if exactly the broken links are

@@ -30,7 +30,7 @@ pub(crate) struct Server {
     app: Arc<App>,
 }
 
-/// What all connections share.
+/// State shared by all connections.
 struct App {
     requests: AsyncPool,
     work: Duration,

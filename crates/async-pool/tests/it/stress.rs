@@ -39,7 +39,7 @@ async fn meet(wakers: Wakers) {
     _ = timeout(Duration::from_micros(300), met).await;
 }
 
-/// What a task does.
+/// One task of the stress run.
 async fn work(pool: AsyncPool, wakers: Wakers, mut rng: Rng, depth: u32) -> u32 {
     let _hostile = rng.chance(12).then(PanicOnDrop::new);
     for _ in 0..rng.below(4) {
@@ -73,7 +73,7 @@ fn boxed(
     Box::pin(work(pool, wakers, rng, depth))
 }
 
-/// What a thread that uses the pool does.
+/// One thread that uses the pool.
 fn call(pool: &AsyncPool, wakers: &Wakers, tokens: &DropCounter, made: &AtomicUsize, mut rng: Rng) {
     let mut handles = Vec::new();
     for _ in 0..STEPS {

@@ -49,7 +49,7 @@ pub(crate) fn walk(settings: Settings, ops: &[Op]) {
     pair.end();
 }
 
-/// What a task's future and the walk share.
+/// State shared by a task's future and the walk.
 #[derive(Default)]
 struct Control {
     act: Mutex<(Option<Act>, Option<Waker>)>,
@@ -108,7 +108,7 @@ impl Drop for Work {
 
 type Refused = SubmitError<Work>;
 
-/// A future that waits for room, and what it brings.
+/// A future that waits for room, with the task that it brings.
 enum Waiting {
     Submit(Box<dyn Future<Output = Result<(), Refused>> + Unpin>, usize),
     Spawn(

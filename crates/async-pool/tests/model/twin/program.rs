@@ -25,13 +25,13 @@ pub(crate) enum How {
     Async,
 }
 
-/// What a task's future does at its next poll.
+/// Next step of a task's future.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     Wait,
     Finish,
     Panic,
-    /// Waits until so many seconds after the start of the program, then is ready.
+    /// Waits until this number of seconds after the start of the program, then is ready.
     SleepUntil(u64),
 }
 
