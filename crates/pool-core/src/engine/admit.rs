@@ -297,11 +297,8 @@ pub trait Admit: Send + Sync + Sized + 'static {
     where
         R: Accepts<T>,
     {
-        let (mut job, mut cancelled) = (Task::closure(R::body_of(task)), None);
-        if let Some(record) = self.context().record_of(options) {
-            cancelled = record.limits().cancelled();
-            job = job.with_record(record);
-        }
+        let (job, limits) = Task::closure(R::body_of(task)).with_options(options, self.context());
+        let cancelled = limits.and_then(WaitLimits::cancelled);
         Answered {
             future: self.admit_async(job, cancelled),
             answer: Some(|admitted: Admitted| match admitted {

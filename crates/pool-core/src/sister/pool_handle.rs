@@ -202,14 +202,7 @@ impl PoolHandle {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let job = Task::closure(closure);
-        match self.0.context.record_of(options) {
-            None => (job, None),
-            Some(record) => {
-                let limits = record.limits();
-                (job.with_record(record), Some(limits))
-            }
-        }
+        Task::closure(closure).with_options(options, &self.0.context)
     }
 
     /// Creates the handle of a closure. Its [job](RawHandle::job) is not yet in a pool.

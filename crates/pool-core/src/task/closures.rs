@@ -9,7 +9,7 @@ use crate::sched::load::Outcome;
 use crate::sched::ready::Priority;
 use crate::task::cell::{Body, SpawnCell};
 use crate::task::erased::{Packed, Task, Work};
-use crate::task::options::TaskRecord;
+use crate::task::options::{TaskOptions, TaskRecord, WaitLimits};
 use crate::task::run::{TaskContext, TaskResult, Unrun};
 
 /// A runner that calls closures: that of a [`Pool`](crate::Pool).
@@ -224,5 +224,20 @@ impl Task {
     pub(crate) fn with_record(self, record: Box<TaskRecord>) -> Self {
         let name = self.body_name();
         Self::new(Spawned(SpawnCell::detached(self, name, record)))
+    }
+
+    /// Stores the task with the record that it needs, if any. Returns the limits of its wait for room, too.
+    pub(crate) fn with_options(
+        self,
+        options: Option<TaskOptions>,
+        context: &TaskContext,
+    ) -> (Self, Option<WaitLimits>) {
+        match context.record_of(options) {
+            None => (self, None),
+            Some(record) => {
+                let limits = record.limits();
+                (self.with_record(record), Some(limits))
+            }
+        }
     }
 }
