@@ -122,6 +122,7 @@ impl Workspace {
 /// another package of that name.
 pub(crate) fn package(folder: &str) -> &str {
     match folder {
+        "async-pool" => "anthill-async-pool",
         "delay-queue" => "anthill-delay-queue",
         "durable-queue" => "anthill-durable-queue",
         "durable-queue-cli" => "anthill-durable-queue-cli",

@@ -17,6 +17,7 @@ use slab::Slab;
 use sync_shim::Mutex;
 
 use crate::task::{Ended, Place, Run};
+use crate::worker::Inbox;
 
 /// A task of any type.
 pub(crate) type Job = Arc<dyn Run>;
@@ -29,8 +30,8 @@ pub(crate) struct Effects {
     pub(crate) start: Option<Job>,
     pub(crate) more: Vec<Job>,
     pub(crate) wakes: WakeList,
-    /// The reference of the registry, to be dropped.
-    pub(crate) ended: Option<Job>,
+    /// The worker to wake.
+    pub(crate) woken: Option<usize>,
     /// Whether the workers may end.
     pub(crate) over: bool,
 }
@@ -85,6 +86,7 @@ pub(crate) struct State {
     staying: Vec<bool>,
     /// Number of reboots that are starting workers.
     reboots: usize,
+    pub(crate) inbox: Inbox,
 }
 
 pub(crate) struct Admission(Mutex<State>);
@@ -108,17 +110,12 @@ impl Admission {
             workers: 0,
             staying: vec![false; workers],
             reboots: 0,
+            inbox: Inbox::new(workers),
         }))
     }
 
-    /// Runs a section. The caller, [`Shared::section`](crate::worker::Shared::section), carries out its effects.
-    pub(crate) fn section<T>(
-        &self,
-        change: impl FnOnce(&mut State, &mut Effects) -> T,
-    ) -> (T, Effects) {
-        let mut effects = Effects::default();
-        let result = change(&mut self.0.lock(), &mut effects);
-        (result, effects)
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        change(&mut self.0.lock())
     }
 
     pub(crate) fn look<T>(&self, look: impl FnOnce(&State) -> T) -> T {
@@ -234,10 +231,24 @@ impl State {
     }
 
     /// Counts the end of a started task, whose future was dropped, and passes its room on.
-    pub(crate) fn end(&mut self, key: usize, ended: Ended, effects: &mut Effects) {
-        effects.ended = self.live.try_remove(key);
+    pub(crate) fn end_all(&mut self, batch: &[(Job, Ended)], effects: &mut Effects) {
+        for (job, ended) in batch {
+            self.end(job.place(), *ended);
+        }
+        if !batch.is_empty() {
+            self.refill(effects);
+        }
+    }
+
+    fn end(&mut self, place: Option<Place>, ended: Ended) {
+        match place {
+            Some(Place::Started(key)) => {
+                // Not the last reference.
+                self.live.try_remove(key);
+            }
+            _ => self.dropping -= 1,
+        }
         self.count(ended);
-        self.refill(effects);
     }
 
     fn count(&mut self, ended: Ended) {
@@ -360,12 +371,5 @@ impl State {
         unstarted.extend(self.pending.take_all());
         self.dropping += unstarted.len();
         started.extend(self.live.iter().map(|(_, job)| Arc::clone(job)));
-    }
-
-    /// Counts a task that was taken by `drop_pending` or `discard_all`, after its future was dropped.
-    pub(crate) fn discarded(&mut self, ended: Ended, effects: &mut Effects) {
-        self.dropping -= 1;
-        self.count(ended);
-        self.refill(effects);
     }
 }

@@ -7,7 +7,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use pool_core::internals::{Joined, PanicHook, TaskContext, WaiterEntry, join, poll};
+use pool_core::internals::{
+    Joined, PanicHook, Promised, TaskContext, Waiter, WaiterEntry, join, look_before_join, poll,
+};
 use pool_core::{
     BuildError, Capacity, Clock, DropPolicy, JoinError, QueueDepth, SubmitError, TaskPanic,
     Timeout, TuneError, WaitError,
@@ -348,7 +350,7 @@ impl<R> AsyncWorkerPool<R> {
         R: Starts<T>,
         T: Send + 'static,
     {
-        let cell = Task::detached(task, &self.runner, self.shared());
+        let cell = Task::detached(task, &self.runner);
         let admitted = self
             .shared()
             .admit(Some(Arc::clone(&cell) as Job), patience);
@@ -364,12 +366,12 @@ impl<R> AsyncWorkerPool<R> {
         R: Starts<T>,
         T: Send + 'static,
     {
-        let cell = Task::new(task, &self.runner, self.shared());
+        let cell = Task::new(task, &self.runner);
         match self
             .shared()
             .admit(Some(Arc::clone(&cell) as Job), patience)
         {
-            Ok(()) => Ok(JoinHandle::new(cell)),
+            Ok(()) => Ok(JoinHandle::new(cell, self.shared())),
             Err((why, _job)) => Err(why(()).map(|()| cell.take_back())),
         }
     }
@@ -428,7 +430,7 @@ impl<R> AsyncWorkerPool<R> {
     where
         R: Starts<T>,
     {
-        let cell = Task::detached(task, &self.runner, self.shared());
+        let cell = Task::detached(task, &self.runner);
         let wait = RoomFuture::new(self.shared(), Some(Arc::clone(&cell) as Job));
         Answer::new(wait, move |room| {
             room.map_err(|(why, _)| why(()).map(|()| cell.take_back()))
@@ -442,7 +444,7 @@ impl<R> AsyncWorkerPool<R> {
     where
         R: Starts<T>,
     {
-        let job = Task::detached(task, &self.runner, self.shared());
+        let job = Task::detached(task, &self.runner);
         RoomFuture::new(self.shared(), Some(job)).leave_in_queue();
     }
 
@@ -498,9 +500,9 @@ impl<R> AsyncWorkerPool<R> {
     where
         R: Starts<T>,
     {
-        let cell = Task::new(task, &self.runner, self.shared());
+        let cell = Task::new(task, &self.runner);
         let wait = RoomFuture::new(self.shared(), Some(Arc::clone(&cell) as Job));
-        let handle = JoinHandle::new(Arc::clone(&cell) as Arc<dyn Joins<R::Value>>);
+        let handle = JoinHandle::new(Arc::clone(&cell) as Arc<dyn Joins<R::Value>>, self.shared());
         Answer::new(wait, move |room| match room {
             Ok(()) => Ok(handle),
             Err((why, _)) => Err(why(()).map(|()| cell.take_back())),
@@ -590,6 +592,9 @@ impl<R> AsyncWorkerPool<R> {
 
     /// Returns a snapshot of the pool's statistics.
     pub fn stats(&self) -> Stats {
+        if self.shared().process.is_current() {
+            self.shared().end_for_workers();
+        }
         self.shared().admission.look(Stats::of)
     }
 
@@ -743,13 +748,14 @@ fn release_now(shared: &Shared) {
         shared.discard();
     });
     started.into_iter().for_each(Run::discard);
-    for job in unstarted {
-        let ended = job.release();
-        shared.end_unstarted(ended);
-        job.resolve();
-        // USER CODE: the drop of a task, whose future is gone: of its function. A panic is caught.
-        drop_quietly(job);
-    }
+    let mut ended = unstarted
+        .into_iter()
+        .map(|job| {
+            let ended = job.release();
+            (job, ended)
+        })
+        .collect();
+    shared.end(&mut ended);
     drop_entries(entries);
 }
 
@@ -782,7 +788,7 @@ impl<R> Permit<R> {
         R: Starts<T>,
     {
         self.use_for(|pool| {
-            let cell = Task::detached(task, &pool.runner, pool.shared());
+            let cell = Task::detached(task, &pool.runner);
             (cell, ())
         });
     }
@@ -793,8 +799,11 @@ impl<R> Permit<R> {
         R: Starts<T>,
     {
         self.use_for(|pool| {
-            let cell = Task::new(task, &pool.runner, pool.shared());
-            (Arc::clone(&cell) as Job, JoinHandle::new(cell))
+            let cell = Task::new(task, &pool.runner);
+            (
+                Arc::clone(&cell) as Job,
+                JoinHandle::new(cell, pool.shared()),
+            )
         })
     }
 
@@ -846,21 +855,22 @@ impl<R> fmt::Debug for Permit<R> {
 #[must_use = "dropping a handle detaches its task"]
 pub struct JoinHandle<V> {
     task: Arc<dyn Joins<V>>,
+    shared: Arc<Shared>,
     cancels_on_drop: bool,
 }
 
 impl<V> JoinHandle<V> {
-    fn new(task: Arc<dyn Joins<V>>) -> Self {
-        let cancels_on_drop = false;
+    fn new(task: Arc<dyn Joins<V>>, shared: &Arc<Shared>) -> Self {
         Self {
             task,
-            cancels_on_drop,
+            shared: Arc::clone(shared),
+            cancels_on_drop: false,
         }
     }
 
     /// Ticket of a task that was accepted and has not started.
     pub(crate) fn ticket(&self) -> Option<u64> {
-        self.task.ticket()
+        self.task.ticket(&self.shared)
     }
 
     /// Blocks until the task has ended.
@@ -869,12 +879,13 @@ impl<V> JoinHandle<V> {
     /// Why there is no value: the task panicked, was cancelled, or was dropped by a `release_now`.
     /// [`WouldDeadlock`](JoinError::WouldDeadlock) on one of the pool's own workers: await the handle there.
     pub fn join(self) -> Result<V, JoinError> {
-        let shared = self.task.shared();
+        let shared = &self.shared;
         shared.process.check(JoinError::Forked)?;
         if !self.task.is_finished() && shared.is_own_worker() {
             return Err(JoinError::WouldDeadlock);
         }
-        let value = join(&*self.task, &*shared.clock, None);
+        look_before_join(|| self.task.is_finished());
+        let value = join(&Outcome(&self), &*shared.clock, None);
         value.unwrap_or_else(|| unreachable!("a wait without a limit has an outcome"))
     }
 
@@ -883,24 +894,31 @@ impl<V> JoinHandle<V> {
     /// # Errors
     /// Returns the handle if the time is up.
     pub fn join_timeout(self, timeout: impl Into<Timeout>) -> Result<Result<V, JoinError>, Self> {
-        let shared = self.task.shared();
+        let shared = &self.shared;
         if let Err(forked) = shared.process.check(JoinError::Forked) {
             return Ok(Err(forked));
         }
         let deadline = timeout.into().deadline(&*shared.clock);
-        join(&*self.task, &*shared.clock, deadline).ok_or(self)
+        let value = join(&Outcome(&self), &*shared.clock, deadline);
+        value.ok_or(self)
     }
 
     /// Whether the task has ended.
     pub fn is_finished(&self) -> bool {
+        if !self.shared.process.is_current() {
+            return self.task.is_finished();
+        }
+        if self.task.is_dropped() {
+            self.shared.end_for_workers();
+        }
         self.task.is_finished()
     }
 
     /// Asks for the task's future to be dropped. A worker does that at the future's next suspension, and never polls it
     /// again. Its handle then ends with [`JoinError::Cancelled`], unless the future was ready before.
     pub fn cancel(&self) {
-        if self.task.shared().process.is_current() {
-            Arc::clone(&self.task).cancel();
+        if self.shared.process.is_current() {
+            Arc::clone(&self.task).cancel(&self.shared);
         }
     }
 
@@ -939,20 +957,35 @@ impl<V> Future for JoinHandle<V> {
     /// In a task of the same pool it polls a task that has not started in place, so that tasks which wait for each other
     /// do not fill the pool for ever.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Joined<V>> {
-        let shared = self.task.shared();
+        let shared = &self.shared;
         shared.process.check(JoinError::Forked)?;
-        if let Some(ticket) = self.task.ticket()
+        if let Some(ticket) = self.task.ticket(&self.shared)
             && shared.is_own_worker()
         {
             shared.poll_pending(ticket, context);
         }
-        poll(&*self.task, context)
+        poll(&Outcome(&self), context)
+    }
+}
+
+/// The outcome of a handle's task.
+struct Outcome<'a, V>(&'a JoinHandle<V>);
+
+impl<V> Promised<V> for Outcome<'_, V> {
+    fn take_or_wait(&self, waiter: Option<Waiter>) -> Option<Joined<V>> {
+        let JoinHandle { task, shared, .. } = self.0;
+        let outcome = task.take_or_wait(waiter);
+        // After the waiter was stored: a worker that ends the task later finds it.
+        if outcome.is_none() && task.is_dropped() {
+            shared.end_for_workers();
+        }
+        outcome
     }
 }
 
 impl<V> Drop for JoinHandle<V> {
     fn drop(&mut self) {
-        if !self.task.shared().process.is_current() {
+        if !self.shared.process.is_current() {
             std::mem::forget(Arc::clone(&self.task));
             return;
         }

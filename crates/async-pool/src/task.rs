@@ -10,6 +10,8 @@
 //!    Before the task is accepted, only its caller does.
 //! 3. `DONE` is set once, after the future was dropped. It is never polled afterwards.
 //! 4. A future that was polled stays in its place in memory until it is dropped there.
+//! 5. `worker` is set by the first run, and touched by the worker that has set `RUNNING`, or by the thread that has set
+//!    `SCHEDULED` in a task without those bits, until it has put the task into a run queue.
 
 use std::any::type_name;
 use std::future::Future;
@@ -19,17 +21,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use pool_core::JoinError;
-use pool_core::internals::{Joined, Promise, Promised};
+use pool_core::internals::{Joined, Promise, Promised, has_unparked_joiner};
 use sync_shim::Mutex;
 use sync_shim::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 use sync_shim::cell::UnsafeCell;
-use sync_shim::foreign::{drop_quietly, guarded};
+use sync_shim::foreign::{drop_quietly, guarded, wake};
 use sync_shim::waiter::Waiter;
 
-use crate::worker::Shared;
+use crate::admission::Job;
+use crate::worker::{Shared, WorkerRef};
 
 /// In a run queue, or about to be.
 const SCHEDULED: u32 = 1;
@@ -123,10 +126,22 @@ pub(crate) enum Place {
     Pending(u64),
 }
 
+/// What a run has left.
+pub(crate) enum Ran {
+    /// The task is pending.
+    Pending,
+    /// It was woken meanwhile, and has to be queued again.
+    Woken(Job),
+    /// It has ended. Its caller counts that and then [resolves](Run::resolve) the task.
+    Ended(Job, Ended),
+}
+
 /// A task as workers see it.
 pub(crate) trait Run: Send + Sync {
     /// Polls the task once, or drops it, on a worker. Does not unwind.
-    fn run(self: Arc<Self>, shared: &Arc<Shared>);
+    fn run(self: Arc<Self>, worker: &Arc<WorkerRef>) -> Ran;
+    /// Where the task is, if a section has accepted it.
+    fn place(&self) -> Option<Place>;
     /// Drops an accepted task that has not started. The caller counts that and then [resolves](Self::resolve) the task.
     /// Does not unwind.
     fn release(&self) -> Ended;
@@ -136,9 +151,11 @@ pub(crate) trait Run: Send + Sync {
     fn set_place(&self, place: Place);
     /// Polls a task that no queue holds, on behalf of another task. Returns how it ended if it is ready; the caller counts
     /// that and then [resolves](Self::resolve) the task. Does not unwind.
-    fn run_in_place(&self, context: &mut Context<'_>) -> Option<Ended>;
+    fn run_in_place(&self, shared: &Shared, context: &mut Context<'_>) -> Option<Ended>;
     /// Shows the outcome to the handle.
     fn resolve(&self);
+    /// Whether a thread or a task waits for the outcome.
+    fn is_awaited(&self) -> bool;
 }
 
 /// Where the outcome of a task goes.
@@ -147,6 +164,8 @@ pub(crate) trait Sink<V>: Send + Sync + 'static {
     fn lay_aside(&self, outcome: Joined<V>);
     /// Shows the outcome that was laid aside to the handle, after the end of the task was counted.
     fn resolve(&self);
+    /// Whether a thread or a task waits for the outcome.
+    fn is_awaited(&self) -> bool;
 }
 
 /// A task without a handle.
@@ -161,6 +180,10 @@ impl<V> Sink<V> for Nobody {
     }
 
     fn resolve(&self) {}
+
+    fn is_awaited(&self) -> bool {
+        false
+    }
 }
 
 /// A task with a handle, which may have been dropped.
@@ -181,9 +204,16 @@ impl<V: Send + 'static> Sink<V> for Handled<V> {
             None
         };
         drop(promise);
-        if let Some(waiter) = waiter {
-            waiter.wake();
+        match waiter {
+            // Noted, so that this worker polls for the joiner's next task before it sleeps.
+            Some(Waiter::Thread(parker)) => has_unparked_joiner(parker.unpark_sleeper()),
+            Some(Waiter::Task(waker)) => wake(waker),
+            None => {}
         }
+    }
+
+    fn is_awaited(&self) -> bool {
+        self.0.lock().is_awaited()
     }
 }
 
@@ -194,7 +224,8 @@ pub(crate) struct Task<R: Starts<T>, T, S> {
     stage: UnsafeCell<Stage<R, T>>,
     sink: S,
     runner: R,
-    shared: Arc<Shared>,
+    /// That of its first run.
+    worker: UnsafeCell<Option<Arc<WorkerRef>>>,
 }
 
 enum Stage<R: Starts<T>, T> {
@@ -211,27 +242,27 @@ unsafe impl<R: Starts<T>, T: Send, S: Send> Send for Task<R, T, S> {}
 
 impl<R: Starts<T>, T: Send + 'static> Task<R, T, Nobody> {
     /// Creates a task without a handle. No run queue holds it yet.
-    pub(crate) fn detached(task: T, runner: &R, shared: &Arc<Shared>) -> Arc<Self> {
-        Self::with_sink(Nobody([0; 6]), task, runner, shared)
+    pub(crate) fn detached(task: T, runner: &R) -> Arc<Self> {
+        Self::with_sink(Nobody([0; 6]), task, runner)
     }
 }
 
 impl<R: Starts<T>, T: Send + 'static> Task<R, T, Handled<R::Value>> {
     /// Creates a task with a handle. No run queue holds it yet.
-    pub(crate) fn new(task: T, runner: &R, shared: &Arc<Shared>) -> Arc<Self> {
-        Self::with_sink(Handled(Mutex::new(Promise::new())), task, runner, shared)
+    pub(crate) fn new(task: T, runner: &R) -> Arc<Self> {
+        Self::with_sink(Handled(Mutex::new(Promise::new())), task, runner)
     }
 }
 
 impl<R: Starts<T>, T: Send + 'static, S: Sink<R::Value>> Task<R, T, S> {
-    fn with_sink(sink: S, task: T, runner: &R, shared: &Arc<Shared>) -> Arc<Self> {
+    fn with_sink(sink: S, task: T, runner: &R) -> Arc<Self> {
         Arc::new(Self {
             state: AtomicU32::new(SCHEDULED),
             place: AtomicU64::new(UNPLACED),
             stage: UnsafeCell::new(Stage::Unstarted(task)),
             sink,
             runner: runner.clone(),
-            shared: Arc::clone(shared),
+            worker: UnsafeCell::new(None),
         })
     }
 
@@ -299,39 +330,40 @@ impl<R: Starts<T>, T: Send + 'static, S: Sink<R::Value>> Task<R, T, S> {
 
     /// Polls the task, or drops it if it was cancelled or the pool discards all. Returns how it ended, and the outcome for
     /// its handle. `RUNNING` is set.
-    fn step(&self, context: &mut Context<'_>) -> Option<(Ended, Joined<R::Value>)> {
+    fn step(
+        &self,
+        shared: &Shared,
+        context: &mut Context<'_>,
+    ) -> Option<(Ended, Joined<R::Value>)> {
         let state = self.state.load(Acquire);
         let is_cancelled = state & CANCELLED != 0;
-        let (ended, outcome) =
-            if is_cancelled || state & RELEASED != 0 || self.shared.is_discarding() {
-                let (ended, why) = if is_cancelled {
-                    (Ended::Cancelled, JoinError::Cancelled)
-                } else {
-                    (Ended::Released, JoinError::Released)
-                };
-                let is_dropped = self.drop_stage();
-                (if is_dropped { ended } else { Ended::Panicked }, Err(why))
+        let (ended, outcome) = if is_cancelled || state & RELEASED != 0 || shared.is_discarding() {
+            let (ended, why) = if is_cancelled {
+                (Ended::Cancelled, JoinError::Cancelled)
             } else {
-                let polled = self.poll(context)?;
-                let is_dropped = self.drop_stage();
-                match polled {
-                    // A panic of the destructor is the task's, but its value is there.
-                    Ok(value) => (
-                        if is_dropped {
-                            Ended::Completed
-                        } else {
-                            Ended::Panicked
-                        },
-                        Ok(value),
-                    ),
-                    Err(payload) => {
-                        self.shared
-                            .context
-                            .report_unnamed(type_name::<T>(), &*payload);
-                        (Ended::Panicked, Err(self.shared.context.panicked(payload)))
-                    }
-                }
+                (Ended::Released, JoinError::Released)
             };
+            let is_dropped = self.drop_stage();
+            (if is_dropped { ended } else { Ended::Panicked }, Err(why))
+        } else {
+            let polled = self.poll(context)?;
+            let is_dropped = self.drop_stage();
+            match polled {
+                // A panic of the destructor is the task's, but its value is there.
+                Ok(value) => (
+                    if is_dropped {
+                        Ended::Completed
+                    } else {
+                        Ended::Panicked
+                    },
+                    Ok(value),
+                ),
+                Err(payload) => {
+                    shared.context.report_unnamed(type_name::<T>(), &*payload);
+                    (Ended::Panicked, Err(shared.context.panicked(payload)))
+                }
+            }
+        };
         self.state.fetch_or(DONE, Release);
         Some((ended, outcome))
     }
@@ -357,39 +389,49 @@ impl<R: Starts<T>, T: Send + 'static, S: Sink<R::Value>> Task<R, T, S> {
     /// Has a worker look at the task.
     fn look_again(self: Arc<Self>, flags: u32) {
         if self.schedules(flags) {
-            let shared = Arc::clone(&self.shared);
-            shared.schedule(self);
+            self.requeue();
         }
+    }
+
+    /// Puts a task that this thread has just scheduled into a run queue.
+    fn requeue(self: Arc<Self>) {
+        // SAFETY: this thread has just scheduled the task, so no other touches the field until it is in a queue
+        // (invariant 5).
+        let worker = self.worker.with(|worker| unsafe { &*worker }.clone());
+        let worker =
+            worker.unwrap_or_else(|| unreachable!("a task is scheduled until its first run"));
+        worker.shared.schedule(self);
     }
 }
 
 impl<R: Starts<T>, T: Send + 'static, S: Sink<R::Value>> Run for Task<R, T, S> {
-    fn run(self: Arc<Self>, shared: &Arc<Shared>) {
+    fn run(self: Arc<Self>, worker: &Arc<WorkerRef>) -> Ran {
         // Clears the one and sets the other. Acquire, to see the stage as the last worker has left it, and all writes that
         // wakers made before they woke the task.
         self.state.fetch_xor(SCHEDULED | RUNNING, AcqRel);
         let waker = Waker::from(Arc::clone(&self));
-        let step = self.step(&mut Context::from_waker(&waker));
+        self.worker.with_mut(|owner| {
+            // SAFETY: this worker has set `RUNNING` (invariant 5).
+            let owner = unsafe { &mut *owner };
+            owner.get_or_insert_with(|| Arc::clone(worker));
+        });
+        let step = self.step(&worker.shared, &mut Context::from_waker(&waker));
         drop(waker); // Not the last reference.
         let Some((ended, outcome)) = step else {
             // Release, so that the next worker sees the future as this poll has left it.
             let before = self.state.fetch_and(!RUNNING, AcqRel);
-            if before & SCHEDULED != 0 {
-                // Woken during the poll: at the back of the queue, so that it does not starve others.
-                shared.schedule(self);
-            }
-            return;
+            return if before & SCHEDULED != 0 {
+                Ran::Woken(self)
+            } else {
+                Ran::Pending
+            };
         };
         self.sink.lay_aside(outcome);
-        match self.place() {
-            Some(Place::Started(key)) => shared.end(key, ended),
-            // Cancelled in the queue: it was dropped, and has never been live.
-            _ => shared.end_unstarted(ended),
-        }
-        // After the count: room and statistics show the end before the handle does.
-        self.sink.resolve();
-        // USER CODE: the drop of a task, whose future and value are gone: of its function. A panic is caught.
-        drop_quietly(self);
+        Ran::Ended(self, ended)
+    }
+
+    fn place(&self) -> Option<Place> {
+        Task::place(self)
     }
 
     fn release(&self) -> Ended {
@@ -416,10 +458,10 @@ impl<R: Starts<T>, T: Send + 'static, S: Sink<R::Value>> Run for Task<R, T, S> {
         self.place.store(word, Relaxed);
     }
 
-    fn run_in_place(&self, context: &mut Context<'_>) -> Option<Ended> {
+    fn run_in_place(&self, shared: &Shared, context: &mut Context<'_>) -> Option<Ended> {
         // Not scheduled meanwhile: the context is that of another task, so only a cancellation touches the state.
         self.state.fetch_or(RUNNING, AcqRel);
-        let Some((ended, outcome)) = self.step(context) else {
+        let Some((ended, outcome)) = self.step(shared, context) else {
             self.state.fetch_and(!RUNNING, AcqRel);
             return None;
         };
@@ -430,6 +472,10 @@ impl<R: Starts<T>, T: Send + 'static, S: Sink<R::Value>> Run for Task<R, T, S> {
     fn resolve(&self) {
         self.sink.resolve();
     }
+
+    fn is_awaited(&self) -> bool {
+        self.sink.is_awaited()
+    }
 }
 
 impl<R: Starts<T>, T: Send + 'static, S: Sink<R::Value>> Wake for Task<R, T, S> {
@@ -439,7 +485,7 @@ impl<R: Starts<T>, T: Send + 'static, S: Sink<R::Value>> Wake for Task<R, T, S> 
 
     fn wake_by_ref(self: &Arc<Self>) {
         if self.schedules(0) {
-            self.shared.schedule(Arc::clone(self) as _);
+            Arc::clone(self).requeue();
         }
     }
 }
@@ -447,13 +493,14 @@ impl<R: Starts<T>, T: Send + 'static, S: Sink<R::Value>> Wake for Task<R, T, S> 
 /// A task as its handle sees it.
 pub(crate) trait Joins<V>: Promised<V> + Send + Sync {
     /// Asks for the future to be dropped, by a worker.
-    fn cancel(self: Arc<Self>);
+    fn cancel(self: Arc<Self>, shared: &Shared);
     /// The handle is gone.
     fn detach(&self);
     fn is_finished(&self) -> bool;
+    /// Whether the future was dropped. The end may not have been counted yet.
+    fn is_dropped(&self) -> bool;
     /// Ticket of a task that has not started.
-    fn ticket(&self) -> Option<u64>;
-    fn shared(&self) -> &Arc<Shared>;
+    fn ticket(&self, shared: &Shared) -> Option<u64>;
 }
 
 impl<R: Starts<T>, T: Send + 'static> Promised<R::Value> for Task<R, T, Handled<R::Value>> {
@@ -466,8 +513,8 @@ impl<R: Starts<T>, T: Send + 'static> Promised<R::Value> for Task<R, T, Handled<
 }
 
 impl<R: Starts<T>, T: Send + 'static> Joins<R::Value> for Task<R, T, Handled<R::Value>> {
-    fn cancel(self: Arc<Self>) {
-        let (ticket, shared) = (self.ticket(), Arc::clone(&self.shared));
+    fn cancel(self: Arc<Self>, shared: &Shared) {
+        let ticket = self.ticket(shared);
         self.look_again(CANCELLED);
         // Otherwise a cancelled task would wait for room.
         if let Some(ticket) = ticket {
@@ -485,18 +532,18 @@ impl<R: Starts<T>, T: Send + 'static> Joins<R::Value> for Task<R, T, Handled<R::
         self.sink.0.lock().is_kept()
     }
 
-    fn ticket(&self) -> Option<u64> {
+    fn is_dropped(&self) -> bool {
+        self.state.load(Acquire) & DONE != 0
+    }
+
+    fn ticket(&self, shared: &Shared) -> Option<u64> {
         if self.place().is_none() {
             // The handle exists, so a section has accepted the task. After it the place is known.
-            self.shared.admission.look(|_| ());
+            shared.admission.look(|_| ());
         }
         match self.place() {
             Some(Place::Pending(ticket)) => Some(ticket),
             _ => None,
         }
-    }
-
-    fn shared(&self) -> &Arc<Shared> {
-        &self.shared
     }
 }

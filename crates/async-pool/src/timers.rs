@@ -17,7 +17,7 @@ use sync_shim::atomic::{AtomicU64, Ordering::SeqCst};
 use sync_shim::foreign::{drop_quietly, wake};
 use sync_shim::{Alarm, Mutex};
 
-use crate::worker::{Shared, last_now, with_current};
+use crate::worker::{WorkerRef, last_now, with_current};
 
 /// No timer.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -112,104 +112,161 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 
 /// The future of [`sleep`] and [`sleep_until`].
 #[must_use = "futures do nothing unless they are awaited"]
-pub struct Sleep {
-    /// `None` if it cannot be expressed: never.
-    deadline: Option<Instant>,
-    entry: Entry,
-}
+pub struct Sleep(Timer);
 
-enum Entry {
-    None,
-    /// In the heap of this worker.
-    Heap(Arc<Shared>, u32, EntryId),
-    /// By the monotonic clock, for this waker.
-    Alarm(Waker, Alarm),
+/// Small, because each sleeping task has one.
+enum Timer {
+    /// Of the clock of this worker's pool. In no heap.
+    Unset { worker: Arc<WorkerRef>, due: u64 },
+    /// The same, in the heap of this worker.
+    Set {
+        worker: Arc<WorkerRef>,
+        due: u64,
+        id: EntryId,
+    },
+    /// Of the monotonic clock. Without a deadline it never ends. With an alarm once it was polled.
+    Outside {
+        deadline: Option<Instant>,
+        alarm: Option<Box<(Waker, Alarm)>>,
+    },
 }
 
 impl Sleep {
     fn new(timeout: Timeout) -> Self {
         // USER CODE: `Clock::now`. A panic is the caller's.
-        let deadline = with_current(|current| match current {
-            Some((shared, _)) => timeout.deadline(&*shared.clock),
-            None => timeout.deadline(&outside()),
+        let timer = with_current(|current| {
+            let clock = current.map(|worker| &*worker.shared.clock);
+            let deadline = timeout.deadline(clock.unwrap_or(&outside()));
+            match (current, deadline) {
+                (Some(worker), Some(deadline)) => Timer::Unset {
+                    worker: Arc::clone(worker),
+                    due: worker.shared.since_epoch(deadline),
+                },
+                _ => Timer::outside(deadline),
+            }
         });
-        Self {
-            deadline,
-            entry: Entry::None,
-        }
+        Self(timer)
     }
 
     /// Returns the time at which it ends, or `None` if that is never.
     pub fn deadline(&self) -> Option<Instant> {
-        self.deadline
+        match &self.0 {
+            Timer::Unset { worker, due } | Timer::Set { worker, due, .. } => {
+                worker.shared.instant_of(*due)
+            }
+            Timer::Outside { deadline, .. } => *deadline,
+        }
     }
 
-    fn poll_on_worker(
-        &mut self,
-        deadline: Instant,
-        context: &Context<'_>,
-        shared: &Arc<Shared>,
-        worker: u32,
-    ) -> Poll<()> {
-        let due = shared.since_epoch(deadline);
+    fn poll_on_worker(&mut self, context: &Context<'_>, current: &Arc<WorkerRef>) -> Poll<()> {
+        let due = match &self.0 {
+            Timer::Unset { worker, due } | Timer::Set { worker, due, .. }
+                if Arc::ptr_eq(&worker.shared, &current.shared) =>
+            {
+                *due
+            }
+            // Made elsewhere, and moved here.
+            _ => match self.deadline() {
+                Some(deadline) => current.shared.since_epoch(deadline),
+                None => return Poll::Pending,
+            },
+        };
         // By the time of the round: no clock is read. A time that lies back ends no sleep early.
         if due <= last_now() {
             self.disarm();
             return Poll::Ready(());
         }
-        if let Entry::Heap(shared, worker, id) = &self.entry
-            && shared.timers(*worker).is_set(*id, context.waker())
+        if let Timer::Set { worker, id, .. } = &self.0
+            && Arc::ptr_eq(&worker.shared, &current.shared)
+            && worker.timers().is_set(*id, context.waker())
         {
             return Poll::Pending;
         }
         self.disarm();
         // USER CODE: the waker's clone, with no lock held.
         let waker = context.waker().clone();
-        let id = shared.timers(worker).change(|heap| heap.push(waker, due));
-        self.entry = Entry::Heap(Arc::clone(shared), worker, id);
+        let id = current.timers().change(|heap| heap.push(waker, due));
+        let worker = Arc::clone(current);
+        self.0 = Timer::Set { worker, due, id };
         Poll::Pending
     }
 
-    fn poll_elsewhere(&mut self, deadline: Instant, context: &Context<'_>) -> Poll<()> {
-        if outside().now() >= deadline {
+    fn poll_outside(&mut self, context: &Context<'_>) -> Poll<()> {
+        let Some(when) = self.deadline() else {
+            return Poll::Pending;
+        };
+        if outside().now() >= when {
             self.disarm();
             return Poll::Ready(());
         }
-        match &self.entry {
-            Entry::Alarm(waker, _) if waker.will_wake(context.waker()) => return Poll::Pending,
-            _ => self.disarm(),
+        if let Timer::Outside { alarm, .. } = &self.0
+            && let Some(alarm) = alarm
+            && alarm.0.will_wake(context.waker())
+        {
+            return Poll::Pending;
         }
+        self.disarm();
         // USER CODE: the waker's clone.
         let waker = context.waker().clone();
-        self.entry = if let Ok(alarm) = outside().wake_at(deadline, waker.clone()) {
-            Entry::Alarm(waker, alarm)
+        let alarm = if let Ok(alarm) = outside().wake_at(when, waker.clone()) {
+            Some(Box::new((waker, alarm)))
         } else {
             // Without an alarm thread the only way to keep the time is to look again at once.
             wake(waker);
-            Entry::None
+            None
         };
+        let deadline = Some(when);
+        self.0 = Timer::Outside { deadline, alarm };
         Poll::Pending
     }
 
+    /// Makes a sleep that has ended end again, later by `period`.
+    fn postpone(&mut self, period: Duration) {
+        match &mut self.0 {
+            Timer::Unset { due, .. } | Timer::Set { due, .. } => {
+                let nanos = u64::try_from(period.as_nanos()).unwrap_or(NEVER);
+                *due = due.saturating_add(nanos);
+            }
+            Timer::Outside { deadline, .. } => {
+                *deadline = deadline.and_then(|when| when.checked_add(period));
+            }
+        }
+    }
+
+    /// Takes it out of the heap, or cancels the alarm.
     fn disarm(&mut self) {
-        match std::mem::replace(&mut self.entry, Entry::None) {
-            Entry::Heap(shared, worker, id) => {
-                let timers = shared.timers(worker);
-                let due = self.deadline.map_or(NEVER, |when| shared.since_epoch(when));
+        match &mut self.0 {
+            Timer::Unset { .. } => {}
+            Timer::Set { worker, due, id } => {
+                let (timers, due) = (worker.timers(), *due);
                 // Without the lock if it was fired: the heap has no timer for that time or an earlier one.
-                if timers.next() <= due {
-                    let removed = timers.change(|heap| heap.remove(id));
-                    // USER CODE: the drop of a waker, after the unlock. A panic is caught.
-                    drop_quietly(removed);
+                let removed = if timers.next() <= due {
+                    timers.change(|heap| heap.remove(*id))
+                } else {
+                    None
+                };
+                let worker = Arc::clone(worker);
+                self.0 = Timer::Unset { worker, due };
+                // USER CODE: the drop of a waker, after the unlock. A panic is caught.
+                drop_quietly(removed);
+            }
+            Timer::Outside { alarm, .. } => {
+                // First the alarm: it may still wake.
+                if let Some(alarm) = alarm.take() {
+                    let (waker, alarm) = *alarm;
+                    drop(alarm);
+                    // USER CODE: the drop of a waker. A panic is caught.
+                    drop_quietly(waker);
                 }
             }
-            // USER CODE: the drop of a waker.
-            Entry::Alarm(waker, alarm) => {
-                drop(alarm);
-                drop_quietly(waker);
-            }
-            Entry::None => {}
         }
+    }
+}
+
+impl Timer {
+    fn outside(deadline: Option<Instant>) -> Self {
+        let alarm = None;
+        Self::Outside { deadline, alarm }
     }
 }
 
@@ -217,13 +274,10 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let Some(deadline) = self.deadline else {
-            return Poll::Pending;
-        };
         let this = self.get_mut();
         with_current(|current| match current {
-            Some((shared, worker)) => this.poll_on_worker(deadline, context, shared, worker),
-            None => this.poll_elsewhere(deadline, context),
+            Some(worker) => this.poll_on_worker(context, worker),
+            None => this.poll_outside(context),
         })
     }
 }
@@ -237,7 +291,7 @@ impl Drop for Sleep {
 impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sleep")
-            .field("deadline", &self.deadline)
+            .field("deadline", &self.deadline())
             .finish_non_exhaustive()
     }
 }
@@ -308,8 +362,8 @@ impl Interval {
     /// Waits for the next tick. Returns the time at which it was due. Dropping the future loses no tick.
     pub async fn tick(&mut self) -> Instant {
         (&mut self.sleep).await;
-        let due = self.sleep.deadline;
-        self.sleep.deadline = due.and_then(|due| due.checked_add(self.period));
+        let due = self.sleep.deadline();
+        self.sleep.postpone(self.period);
         due.unwrap_or_else(|| unreachable!("a sleep without a deadline does not end"))
     }
 }

@@ -38,7 +38,7 @@ impl Shared {
         if !self.process.is_current() {
             return Err((SubmitError::Forked, job));
         }
-        let Err(why) = self.ask(&mut job, None) else {
+        let Err(why) = self.find_room(&mut job) else {
             return Ok(());
         };
         let Patience::Until(deadline) = patience else {
@@ -61,6 +61,19 @@ impl Shared {
     fn refuse(&self, why: fn(()) -> SubmitError, job: Option<Job>) -> Result<(), Refused> {
         self.count_refusal();
         Err((why, job))
+    }
+
+    /// Admits a task, or reserves room if there is none.
+    fn find_room(&self, job: &mut Option<Job>) -> Result<Option<u64>, fn(()) -> SubmitError> {
+        let answer = self.ask(job, None);
+        match answer {
+            Err(why) if why(()).is_full() => {
+                // The room of a task that has ended is free, even if its worker has not counted the end.
+                self.end_for_workers();
+                self.ask(job, None)
+            }
+            answer => answer,
+        }
     }
 
     /// Admits a task, or reserves room if there is none. At a full pool, enqueues the entry of the request, if there is one,
@@ -142,7 +155,7 @@ impl Shared {
         let Some(job) = job else {
             return;
         };
-        let ended = job.run_in_place(context);
+        let ended = job.run_in_place(self, context);
         self.section(|state, effects| match ended {
             Some(ended) => state.ended_in_place(ended, true, effects),
             None => state.put_back(Arc::clone(&job), effects),
@@ -154,7 +167,7 @@ impl Shared {
 
     /// Polls a task that waits for room on behalf of the calling one. Returns whether it has ended.
     fn poll_waiting(&self, job: &Job, context: &mut Context<'_>) -> bool {
-        let Some(ended) = job.run_in_place(context) else {
+        let Some(ended) = job.run_in_place(self, context) else {
             return false;
         };
         self.section(|state, effects| state.ended_in_place(ended, false, effects));
@@ -329,7 +342,7 @@ impl RoomFuture {
             return Poll::Ready(Err((SubmitError::Forked, job)));
         }
         // Only now, because most polls find room.
-        let mut answer = self.shared.ask(&mut job, None);
+        let mut answer = self.shared.find_room(&mut job);
         if let Err(why) = answer
             && why(()).is_full()
         {

@@ -4,10 +4,14 @@
 //! to the inbox, which all workers share. A worker without work takes some from the others, and fires their overdue
 //! timers, so a poll that does not return delays neither for longer than [`WATCH`].
 //!
+//! A worker takes the admission's lock once in a round: for new tasks, and for the ends of all tasks that have ended in the
+//! last round. Whoever would notice that an end is not counted yet counts it ([`Shared::end_for_workers`]).
+//!
 //! # Invariants
 //! 1. A task in a run queue is found: a worker parks only after it has entered the set of idle workers and has then seen
 //!    all queues empty. A push to a queue looks at that set afterwards, and wakes an idle worker unless another one is
-//!    searching. The push is its own worker's, which is awake, or in the inbox, whose lock protects the set.
+//!    searching. The push is its own worker's, which is awake, or in the inbox, whose lock, the admission's, protects the
+//!    set.
 //! 2. `searching` is the number of workers that were woken and have not found work or parked again since. One that finds
 //!    work wakes the next if more is queued.
 //! 3. While a worker runs a task, has timers or other tasks, and workers are idle, one of these is the watcher, which
@@ -21,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 use pool_core::Clock;
-use pool_core::internals::TaskContext;
+use pool_core::internals::{AdaptiveSpin, TaskContext};
 use sync_shim::atomic::{
     AtomicBool, AtomicUsize,
     Ordering::{Acquire, Release, SeqCst},
@@ -31,7 +35,7 @@ use sync_shim::thread::Tag;
 use sync_shim::{Mutex, Parker, Process};
 
 use crate::admission::{Admission, Effects, Job, State};
-use crate::task::Ended;
+use crate::task::{Ended, Ran};
 use crate::timers::{NEVER, Timers};
 
 /// Most tasks that a worker takes from the inbox in a round.
@@ -40,8 +44,6 @@ const MOST_NEW: usize = 64;
 const MOST_LOCAL: usize = 128;
 /// How long timers and queued tasks of a worker that is stuck in a poll may wait for an idle one.
 pub(crate) const WATCH: Duration = Duration::from_millis(5);
-/// How often a worker without work looks again before it parks.
-const LOOKS: u32 = if cfg!(anthill_loom) { 0 } else { 64 };
 
 /// The part of a pool that workers, tasks and handles share.
 pub(crate) struct Shared {
@@ -51,8 +53,9 @@ pub(crate) struct Shared {
     pub(crate) process: Process,
     /// Due times in heaps count from here.
     epoch: Instant,
-    inbox: CachePadded<Mutex<Inbox>>,
-    /// Number of idle workers, for a look without the inbox's lock.
+    /// Whether the inbox has tasks, for a look without the lock.
+    has_new: CachePadded<AtomicBool>,
+    /// Number of idle workers, for the same.
     idle: CachePadded<AtomicUsize>,
     /// Whether one of them is the watcher.
     is_watched: AtomicBool,
@@ -64,7 +67,9 @@ pub(crate) struct Shared {
     id: u64,
 }
 
-struct Inbox {
+/// Tasks that no worker has taken yet, and the workers to wake for them.
+// Under the admission's lock, so that a submit takes one lock, and so does a round.
+pub(crate) struct Inbox {
     queue: VecDeque<Job>,
     /// Workers that are parked or about to park.
     idle: Vec<usize>,
@@ -72,14 +77,34 @@ struct Inbox {
     searching: usize,
 }
 
+impl Inbox {
+    pub(crate) fn new(workers: usize) -> Self {
+        Self {
+            queue: VecDeque::new(),
+            idle: Vec::with_capacity(workers),
+            watcher: None,
+            searching: 0,
+        }
+    }
+}
+
 struct Worker {
-    queue: Mutex<VecDeque<Job>>,
+    queue: CachePadded<Mutex<RunQueue>>,
     timers: Timers,
     parker: Parker,
 }
 
+#[derive(Default)]
+struct RunQueue {
+    jobs: VecDeque<Job>,
+    ended: Batch,
+}
+
+/// Tasks that have ended, and whose ends are not counted yet, so they hold room.
+pub(crate) type Batch = Vec<(Job, Ended)>;
+
 sync_shim::thread_locals! {
-    static CURRENT: std::cell::RefCell<Option<(Arc<Shared>, u32)>> = std::cell::RefCell::new(None);
+    static CURRENT: std::cell::RefCell<Option<Arc<WorkerRef>>> = std::cell::RefCell::new(None);
     static NOW: std::cell::Cell<u64> = std::cell::Cell::new(0);
 }
 
@@ -88,13 +113,26 @@ pub(crate) fn last_now() -> u64 {
     NOW.with(std::cell::Cell::get)
 }
 
-/// Calls `look` with the pool whose worker the calling thread is, and its number.
-pub(crate) fn with_current<T>(look: impl FnOnce(Option<(&Arc<Shared>, u32)>) -> T) -> T {
+/// A worker, and its pool. Tasks and timers refer to the pool by the reference of the worker that has them: a reference
+/// count that all workers and submitting threads change would be the most contended word of the pool.
+pub(crate) struct WorkerRef {
+    pub(crate) shared: Arc<Shared>,
+    number: u32,
+}
+
+impl WorkerRef {
+    pub(crate) fn timers(&self) -> &Timers {
+        &self.shared.workers[self.number as usize].timers
+    }
+}
+
+/// Calls `look` with the worker that the calling thread is.
+pub(crate) fn with_current<T>(look: impl FnOnce(Option<&Arc<WorkerRef>>) -> T) -> T {
     let mut look = Some(look);
     let looked = CURRENT.try_with(|current| {
         let current = current.borrow();
         let look = look.take().expect("it is called once");
-        look(current.as_ref().map(|(shared, number)| (shared, *number)))
+        look(current.as_ref())
     });
     // A thread whose thread-locals are being dropped is no worker any more.
     looked.unwrap_or_else(|_| look.take().expect("it was not called")(None))
@@ -113,18 +151,13 @@ impl Shared {
             epoch: clock.now(),
             clock,
             process: Process::current(),
-            inbox: CachePadded::new(Mutex::new(Inbox {
-                queue: VecDeque::new(),
-                idle: Vec::with_capacity(workers),
-                watcher: None,
-                searching: 0,
-            })),
+            has_new: CachePadded::new(AtomicBool::new(false)),
             idle: CachePadded::new(AtomicUsize::new(0)),
             is_watched: AtomicBool::new(false),
             workers: (0..workers)
                 .map(|_| {
                     CachePadded::new(Worker {
-                        queue: Mutex::new(VecDeque::new()),
+                        queue: CachePadded::new(Mutex::new(RunQueue::default())),
                         timers: Timers::new(),
                         parker: Parker::new(),
                     })
@@ -136,14 +169,18 @@ impl Shared {
         })
     }
 
-    pub(crate) fn timers(&self, worker: u32) -> &Timers {
-        &self.workers[worker as usize].timers
-    }
-
     /// The time in heaps.
     pub(crate) fn since_epoch(&self, when: Instant) -> u64 {
         let nanos = when.saturating_duration_since(self.epoch).as_nanos();
         u64::try_from(nanos).unwrap_or(NEVER).min(NEVER - 1) // Exact: rounded down, a timer would fire early.
+    }
+
+    /// The reverse. `None` if it is never.
+    pub(crate) fn instant_of(&self, time: u64) -> Option<Instant> {
+        let is_ever = time < NEVER - 1;
+        is_ever
+            .then(|| self.epoch.checked_add(Duration::from_nanos(time)))
+            .flatten()
     }
 
     pub(crate) fn is_discarding(&self) -> bool {
@@ -175,8 +212,8 @@ impl Shared {
 
     fn own_number(&self) -> Option<usize> {
         with_current(|current| {
-            let (shared, number) = current?;
-            std::ptr::eq(Arc::as_ptr(shared), self).then_some(number as usize)
+            let worker = current?;
+            std::ptr::eq(&*worker.shared, self).then_some(worker.number as usize)
         })
     }
 
@@ -187,10 +224,12 @@ impl Shared {
             // A forked child has no workers, and a thread of the parent may have held the lock.
             None if !self.process.is_current() => std::mem::forget(job),
             None => {
-                let mut inbox = self.inbox.lock();
-                inbox.queue.push_back(job);
-                let woken = self.wake_one(&mut inbox);
-                drop(inbox);
+                let woken = self.admission.change(|state| {
+                    let inbox = &mut state.inbox;
+                    let was_empty = inbox.queue.is_empty();
+                    inbox.queue.push_back(job);
+                    self.delivered(inbox, was_empty)
+                });
                 self.unpark(woken);
             }
         }
@@ -198,8 +237,8 @@ impl Shared {
 
     fn push(&self, worker: usize, job: Job) {
         let mut queue = self.workers[worker].queue.lock();
-        queue.push_back(job);
-        let is_alone = queue.len() == 1;
+        queue.jobs.push_back(job);
+        let is_alone = queue.jobs.len() == 1;
         drop(queue);
         // After the push: a worker that parks enters the idle set before its last look at the queues. One task alone is run
         // by this worker next, unless the current poll does not return: the watcher sees that.
@@ -209,9 +248,9 @@ impl Shared {
     }
 
     fn call_for_help(&self) {
-        let mut inbox = self.inbox.lock();
-        let woken = self.wake_one(&mut inbox);
-        drop(inbox);
+        let woken = self
+            .admission
+            .change(|state| self.wake_one(&mut state.inbox));
         self.unpark(woken);
     }
 
@@ -241,33 +280,75 @@ impl Shared {
 
     /// Runs one section of the admission, and then what it has deferred. No lock may be held.
     pub(crate) fn section<T>(&self, change: impl FnOnce(&mut State, &mut Effects) -> T) -> T {
-        let (result, effects) = self.admission.section(change);
-        self.carry_out(effects);
+        let own = self.own_number();
+        let mut effects = Effects::default();
+        let result = self.admission.change(|state| {
+            let result = change(state, &mut effects);
+            if own.is_none() && effects.start.is_some() {
+                let inbox = &mut state.inbox;
+                let was_empty = inbox.queue.is_empty();
+                effects
+                    .start
+                    .take()
+                    .into_iter()
+                    .for_each(|job| inbox.queue.push_back(job));
+                inbox.queue.extend(effects.more.drain(..));
+                effects.woken = self.delivered(inbox, was_empty);
+            }
+            result
+        });
+        self.carry_out(effects, own);
         result
     }
 
-    fn carry_out(&self, mut effects: Effects) {
-        if let Some(job) = effects.start.take() {
-            self.schedule(job);
-            effects.more.drain(..).for_each(|job| self.schedule(job));
+    /// Makes new tasks in the inbox known. Returns the worker to wake.
+    fn delivered(&self, inbox: &mut Inbox, was_empty: bool) -> Option<usize> {
+        if was_empty {
+            self.has_new.store(true, Release);
+        }
+        self.wake_one(inbox)
+    }
+
+    fn carry_out(&self, mut effects: Effects, own: Option<usize>) {
+        self.unpark(effects.woken);
+        if let (Some(worker), Some(job)) = (own, effects.start.take()) {
+            self.push(worker, job);
+            effects
+                .more
+                .drain(..)
+                .for_each(|job| self.push(worker, job));
         }
         // USER CODE: wakers. Panics are caught.
         effects.wakes.wake_all();
         if effects.over {
             self.end_workers();
         }
-        // USER CODE: the drop of a task, whose future and value are gone: of its function. A panic is caught.
-        drop_quietly(effects.ended);
     }
 
-    /// Counts the end of a started task and passes its room on.
-    pub(crate) fn end(&self, key: usize, ended: Ended) {
-        self.section(|state, effects| state.end(key, ended, effects));
+    /// Counts the ends of tasks, and passes their room on.
+    pub(crate) fn end(&self, batch: &mut Batch) {
+        if !batch.is_empty() {
+            self.section(|state, effects| state.end_all(batch, effects));
+            Self::show(batch);
+        }
     }
 
-    /// Counts the end of a task that a worker has dropped instead of starting it.
-    pub(crate) fn end_unstarted(&self, ended: Ended) {
-        self.section(|state, effects| state.discarded(ended, effects));
+    /// Counts the ends that workers have left for the ends of their rounds.
+    pub(crate) fn end_for_workers(&self) {
+        for worker in &self.workers {
+            let mut batch = std::mem::take(&mut worker.queue.lock().ended);
+            self.end(&mut batch);
+        }
+    }
+
+    /// Shows the outcomes of tasks whose ends are counted.
+    fn show(batch: &mut Batch) {
+        for (job, _) in batch.drain(..) {
+            // After the count: room and statistics show the end before the handle does.
+            job.resolve();
+            // USER CODE: the drop of a task, whose future and value are gone: of its function. A panic is caught.
+            drop_quietly(job);
+        }
     }
 
     /// Has all workers see that nothing is left.
@@ -281,56 +362,86 @@ impl Shared {
 
     /// The whole life of a worker. Returns when the pool has ended.
     pub(crate) fn work(self: &Arc<Self>, number: usize) {
-        let _entered = Entered::new(self, number);
-        let mut due = Vec::new();
+        let entered = Entered::new(self, number);
+        let (mut due, mut batch) = (Vec::new(), Vec::new());
+        let mut spin = AdaptiveSpin::new();
         loop {
-            if self.round(number, &mut due) || self.search(number, &mut due) {
-                continue;
-            }
+            while self.round(number, &entered.0, &mut due, &mut batch)
+                || self.search(number, &mut due)
+            {}
+            spin.look(|| self.has_new.load(Acquire));
             if self.rest(number) {
                 return;
             }
+            spin.woke();
         }
     }
 
     /// Fires due timers, takes new tasks and runs local ones, each up to a bound. Returns whether there was any work.
-    fn round(self: &Arc<Self>, number: usize, due: &mut Vec<Waker>) -> bool {
+    fn round(
+        self: &Arc<Self>,
+        number: usize,
+        worker: &Arc<WorkerRef>,
+        due: &mut Vec<Waker>,
+        batch: &mut Batch,
+    ) -> bool {
         let own = &self.workers[number];
         let fired = own.timers.next() != NEVER && own.timers.fire(self.now(), due);
-        let mut inbox = self.inbox.lock();
-        let new = inbox.queue.len().min(MOST_NEW);
-        let share = new.div_ceil(self.workers.len());
-        if share > 0 {
-            // To the back, so that neither new tasks nor local ones wait for a whole round of the other. No task is kept
-            // where the other workers do not see it: a poll may not return.
-            own.queue.lock().extend(inbox.queue.drain(..share));
-        }
-        // Each worker that finds work wakes the next, so that a burst wakes as many as it needs.
-        let woken = if inbox.queue.is_empty() {
-            None
-        } else {
-            self.wake_one(&mut inbox)
-        };
-        drop(inbox);
-        self.unpark(woken);
-        let mut ran = 0;
-        while ran < MOST_LOCAL {
-            let Some(job) = own.queue.lock().pop_front() else {
-                break;
+        std::mem::swap(batch, &mut own.queue.lock().ended);
+        self.section(|state, effects| {
+            state.end_all(batch, effects);
+            let inbox = &mut state.inbox;
+            let new = inbox.queue.len().min(MOST_NEW);
+            let share = new.div_ceil(self.workers.len());
+            if share > 0 {
+                // To the back, so that neither new tasks nor local ones wait for a whole round of the other. No task is
+                // kept where the other workers do not see it: a poll may not return.
+                own.queue.lock().jobs.extend(inbox.queue.drain(..share));
+                if inbox.queue.is_empty() {
+                    self.has_new.store(false, Release);
+                }
+            }
+            // Each worker that finds work wakes the next, so that a burst wakes as many as it needs.
+            if !inbox.queue.is_empty() {
+                effects.woken = self.wake_one(inbox);
+            }
+        });
+        Self::show(batch);
+        let (mut last, mut ran) = (Ran::Pending, 0);
+        loop {
+            let mut queue = own.queue.lock();
+            match std::mem::replace(&mut last, Ran::Pending) {
+                Ran::Pending => {}
+                // At the back, so that a task that wakes itself does not starve others.
+                Ran::Woken(job) => queue.jobs.push_back(job),
+                // Under the lock: a waiter that comes later finds the task in the batch.
+                Ran::Ended(job, ended) if job.is_awaited() => {
+                    std::mem::swap(batch, &mut queue.ended);
+                    batch.push((job, ended));
+                }
+                Ran::Ended(job, ended) => queue.ended.push((job, ended)),
+            }
+            if !batch.is_empty() {
+                drop(queue);
+                self.end(batch);
+                continue;
+            }
+            if ran == MOST_LOCAL {
+                return true;
+            }
+            let Some(job) = queue.jobs.pop_front() else {
+                return fired || ran > 0;
             };
-            self.ensure_watched(own);
-            job.run(self);
+            let has_more = !queue.jobs.is_empty();
+            drop(queue);
+            // The poll may not return. Other tasks are for any idle worker, timers for the watcher.
+            if self.idle.load(SeqCst) > 0
+                && (has_more || own.timers.next() != NEVER && !self.is_watched.load(SeqCst))
+            {
+                self.call_for_help();
+            }
+            last = job.run(worker);
             ran += 1;
-        }
-        fired || ran > 0
-    }
-
-    /// Wakes an idle worker to be the watcher, if this one's timers or tasks might wait for the next poll.
-    fn ensure_watched(&self, own: &Worker) {
-        let has_idle = self.idle.load(SeqCst) > 0 && !self.is_watched.load(SeqCst);
-        // A push to the queue has seen to it itself.
-        if has_idle && own.timers.next() != NEVER {
-            self.call_for_help();
         }
     }
 
@@ -348,13 +459,8 @@ impl Shared {
 
     /// Takes half of another worker's queue, or fires the overdue timers of another worker.
     fn search(self: &Arc<Self>, number: usize, due: &mut Vec<Waker>) -> bool {
-        for look in 0..=LOOKS {
-            if look > 0 {
-                sync_shim::thread::spin_loop();
-            }
-            if !self.inbox.lock().queue.is_empty() || self.steal(number) {
-                return true;
-            }
+        if self.steal(number) {
+            return true;
         }
         let count = self.workers.len();
         let now = (0..count)
@@ -374,11 +480,11 @@ impl Shared {
         let count = self.workers.len();
         for step in 1..count {
             let mut from = self.workers[(number + step) % count].queue.lock();
-            let half = from.len().div_ceil(2);
+            let half = from.jobs.len().div_ceil(2);
             if half > 0 {
-                let stolen: Vec<Job> = from.drain(..half).collect();
+                let stolen: Vec<Job> = from.jobs.drain(..half).collect();
                 drop(from);
-                self.workers[number].queue.lock().extend(stolen);
+                self.workers[number].queue.lock().jobs.extend(stolen);
                 return true;
             }
         }
@@ -390,7 +496,7 @@ impl Shared {
             || self
                 .workers
                 .iter()
-                .any(|worker| !worker.queue.lock().is_empty())
+                .any(|worker| !worker.queue.lock().jobs.is_empty())
     }
 
     /// Parks until there is work. Returns `true` if the pool has ended.
@@ -401,22 +507,31 @@ impl Shared {
                 return true;
             }
         }
-        let mut inbox = self.inbox.lock();
-        inbox.idle.push(number);
-        self.idle.store(inbox.idle.len(), SeqCst);
-        // After it has entered the set, so that a push that this look misses finds the worker there.
-        if self.has_work(&inbox) {
-            self.leave_idle(&mut inbox, number);
+        let watches = self.admission.change(|state| {
+            let inbox = &mut state.inbox;
+            inbox.idle.push(number);
+            self.idle.store(inbox.idle.len(), SeqCst);
+            // After it has entered the set, so that a push that this look misses finds the worker there.
+            if self.has_work(inbox) {
+                self.leave_idle(inbox, number);
+                return None;
+            }
+            let watches = inbox.watcher.is_none() && inbox.idle.len() < self.workers.len();
+            if watches {
+                inbox.watcher = Some(number);
+                self.is_watched.store(true, SeqCst);
+            }
+            Some(watches)
+        });
+        let Some(watches) = watches else {
             return false;
-        }
-        let watches = inbox.watcher.is_none() && inbox.idle.len() < self.workers.len();
-        if watches {
-            inbox.watcher = Some(number);
-            self.is_watched.store(true, SeqCst);
-        }
-        drop(inbox);
+        };
         self.park(number, watches);
-        self.leave_idle(&mut self.inbox.lock(), number);
+        self.admission
+            .change(|state| self.leave_idle(&mut state.inbox, number));
+        if watches {
+            self.end_for_workers();
+        }
         false
     }
 
@@ -440,9 +555,7 @@ impl Shared {
     fn park(&self, number: usize, watches: bool) {
         let Worker { parker, timers, .. } = &*self.workers[number];
         let next = timers.next();
-        let timer = (next != NEVER)
-            .then(|| self.epoch.checked_add(Duration::from_nanos(next)))
-            .flatten();
+        let timer = self.instant_of(next);
         let mut slept = false;
         // USER CODE: the clock. If it panics the worker looks again.
         let _outcome = guarded(AssertUnwindSafe(|| {
@@ -460,17 +573,17 @@ impl Shared {
 }
 
 /// A thread that is a worker.
-struct Entered;
+struct Entered(Arc<WorkerRef>);
 
 impl Entered {
     fn new(shared: &Arc<Shared>, number: usize) -> Self {
-        // There are fewer workers than that.
-        let now = Some((
-            Arc::clone(shared),
-            u32::try_from(number).unwrap_or(u32::MAX),
-        ));
-        CURRENT.with(|current| current.replace(now));
-        Self
+        let worker = Arc::new(WorkerRef {
+            shared: Arc::clone(shared),
+            // There are fewer workers than that.
+            number: u32::try_from(number).unwrap_or(u32::MAX),
+        });
+        CURRENT.with(|current| current.replace(Some(Arc::clone(&worker))));
+        Self(worker)
     }
 }
 

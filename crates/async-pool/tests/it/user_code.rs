@@ -323,6 +323,105 @@ fn new_tasks_wait_for_no_poll_that_blocks_while_a_worker_is_idle() {
 }
 
 #[testkit::test]
+fn an_unwatched_worker_whose_poll_blocks_delays_no_timer() {
+    let clock = ManualClock::new();
+    let pool = AsyncPool::builder()
+        .workers(2)
+        .clock(clock.clone())
+        .build()
+        .unwrap();
+    let gate = Gate::new();
+    let passes = gate.clone();
+    let other = pool
+        .spawn(async move {
+            passes.wait();
+            async_pool::sleep(Duration::from_secs(3_600)).await;
+        })
+        .unwrap();
+    gate.wait_for_arrivals(1);
+    // One worker is blocked, so the other has this timer, and is the watcher.
+    let sleeper = pool
+        .spawn(async { async_pool::sleep(Duration::from_millis(100)).await })
+        .unwrap();
+    clock.wait_for_sleepers(1);
+    gate.open();
+    clock.wait_for_sleepers(2);
+    // It stops watching, because both are idle.
+    clock.advance(Duration::from_millis(5));
+    clock.wait_for_sleepers(2);
+    // As the last to park it gets this task.
+    let (sender, receiver) = mpsc::channel::<()>();
+    let begun = Gate::new();
+    begun.open();
+    let begins = begun.clone();
+    pool.submit(async move {
+        begins.wait();
+        assert!(receiver.recv().is_err());
+    })
+    .unwrap();
+    begun.wait_for_arrivals(1);
+    clock.advance(Duration::from_millis(95));
+    sleeper.join().unwrap();
+    drop(sender);
+    other.cancel();
+}
+
+#[testkit::test]
+fn a_task_that_yields_before_a_poll_that_blocks_is_run_by_an_idle_worker() {
+    let clock = ManualClock::new();
+    let pool = AsyncPool::builder()
+        .workers(2)
+        .clock(clock.clone())
+        .build()
+        .unwrap();
+    let inner = pool.clone();
+    let yields = async move {
+        // The other worker is the watcher, and the time at which it would look does not come.
+        clock.wait_for_sleepers(1);
+        let (sender, receiver) = mpsc::channel();
+        inner
+            .submit(async move { receiver.recv().unwrap() })
+            .unwrap();
+        async_pool::yield_now().await;
+        sender.send(()).unwrap();
+    };
+    pool.spawn(yields).unwrap().join().unwrap();
+    pool.wait_idle().unwrap();
+}
+
+#[testkit::test]
+fn a_caller_gets_the_room_of_an_ended_task_while_its_worker_is_blocked() {
+    let pool = pool(2, 4);
+    let [busy, holds, blocks] = [(); 3].map(|()| Gate::new());
+    let occupies = busy.clone();
+    pool.submit(async move { occupies.wait() }).unwrap();
+    busy.wait_for_arrivals(1);
+    // On the other worker: two tasks end, and the next one blocks.
+    let (inner, waits, passes) = (pool.clone(), holds.clone(), blocks.clone());
+    pool.submit(async move {
+        inner.submit(async {}).unwrap();
+        inner.submit(async move { passes.wait() }).unwrap();
+        waits.wait();
+    })
+    .unwrap();
+    holds.wait_for_arrivals(1);
+    std::thread::scope(|scope| {
+        let callers = [(); 3].map(|()| scope.spawn(|| pool.spawn(pending::<()>()).unwrap()));
+        while pool.stats().waiting < 3 {
+            std::thread::yield_now();
+        }
+        holds.open();
+        blocks.wait_for_arrivals(1);
+        // The worker that is free now ends its own task, which is room for one caller.
+        busy.open();
+        let tasks = callers.map(|caller| caller.join().unwrap());
+        blocks.open();
+        tasks.iter().for_each(async_pool::JoinHandle::cancel);
+    });
+    pool.wait_idle().unwrap();
+}
+
+#[testkit::test]
 fn a_waker_that_submits_and_cancels_meets_no_lock() {
     struct CallsBack(AsyncPool, AtomicUsize);
     impl std::task::Wake for CallsBack {

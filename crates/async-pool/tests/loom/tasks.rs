@@ -13,6 +13,28 @@ use sync_shim::{Alarm, Condvar, Mutex, Parker};
 
 use super::{Count, Signal, end, pool};
 
+/// A thread or a poll blocks at it until it is open.
+#[derive(Clone)]
+struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gate {
+    fn new() -> Self {
+        Self(Arc::new((Mutex::new(false), Condvar::new())))
+    }
+
+    fn open(&self) {
+        *self.0.0.lock() = true;
+        self.0.1.notify_all();
+    }
+
+    fn wait(&self) {
+        let mut is_open = self.0.0.lock();
+        while !*is_open {
+            self.0.1.wait(&mut is_open);
+        }
+    }
+}
+
 /// Step W3 against S1: a worker that finds nothing and parks, and a task that arrives.
 #[testkit::model(preemptions = 3)]
 fn a_submit_racing_a_parking_worker_of_futures_is_run() {
@@ -182,20 +204,43 @@ fn a_task_behind_a_blocking_poll_racing_a_parking_worker_is_run() {
         .unwrap();
     let inner = pool.clone();
     let blocks = pool.spawn(async move {
-        let done = Arc::new((Mutex::new(false), Condvar::new()));
-        let sets = Arc::clone(&done);
-        inner
-            .submit(async move {
-                *sets.0.lock() = true;
-                sets.1.notify_all();
-            })
-            .unwrap();
-        let mut is_done = done.0.lock();
-        while !*is_done {
-            done.1.wait(&mut is_done);
-        }
+        let done = Gate::new();
+        let opens = done.clone();
+        inner.submit(async move { opens.open() }).unwrap();
+        done.wait();
     });
     blocks.unwrap().join().unwrap();
+    pool.wait_idle().unwrap();
+    end(&pool);
+}
+
+/// A join against the end of a task whose worker then runs a poll that blocks until the join has returned.
+#[testkit::model(preemptions = 3)]
+fn a_join_racing_an_end_does_not_wait_for_the_next_poll() {
+    let (pool, gate) = (pool(1, 2), Gate::new());
+    let first = pool.spawn(async { 5 }).unwrap();
+    let passes = gate.clone();
+    pool.submit(async move { passes.wait() }).unwrap();
+    assert_eq!(first.join().unwrap(), 5);
+    gate.open();
+    pool.wait_idle().unwrap();
+    end(&pool);
+}
+
+/// A submit to a full pool after the end of a task whose worker runs a poll that blocks until the submit has returned.
+#[testkit::model(preemptions = 2)]
+fn a_full_pool_has_room_once_a_task_has_ended_before_a_poll_that_blocks() {
+    let (pool, begun, gate) = (pool(1, 2), Gate::new(), Gate::new());
+    pool.submit(async {}).unwrap();
+    let (begins, passes) = (begun.clone(), gate.clone());
+    let blocks = async move {
+        begins.open();
+        passes.wait();
+    };
+    pool.submit(blocks).unwrap();
+    begun.wait(); // So the first task has ended.
+    pool.try_submit(async {}).unwrap();
+    gate.open();
     pool.wait_idle().unwrap();
     end(&pool);
 }

@@ -203,13 +203,16 @@ impl Searches {
 /// A worker's searches. The longest one is [`Search::Whole`], except [for joiners](JoinerSpin) that the worker
 /// has woken.
 // So a worker of a pool that gets a task every 100 us sleeps in between: a longer search would burn its core.
-pub(crate) struct AdaptiveSpin {
+#[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
+pub struct AdaptiveSpin {
     searches: Searches,
     joiners: JoinerSpin,
 }
 
 impl AdaptiveSpin {
-    pub(crate) fn new() -> Self {
+    /// Creates a history whose first search is whole.
+    #[expect(clippy::new_without_default, reason = "called in two places")]
+    pub fn new() -> Self {
         Self {
             searches: Searches::new(),
             joiners: JoinerSpin::new(),
@@ -217,7 +220,7 @@ impl AdaptiveSpin {
     }
 
     /// Polls `ready` until it is true or the effort is spent.
-    pub(crate) fn look(&mut self, ready: impl Fn() -> bool) {
+    pub fn look(&mut self, ready: impl Fn() -> bool) {
         // Before an ordinary search, because the joiner's next task is likelier than a stranger's. A poll in vain counts as
         // a short search, so that it does not make the next one short.
         if let Some(found) = self.joiners.look(&ready) {
@@ -229,7 +232,7 @@ impl AdaptiveSpin {
     }
 
     /// Records that the worker has slept and was woken.
-    pub(crate) fn woke(&mut self) {
+    pub fn woke(&mut self) {
         self.joiners.woke();
     }
 }

@@ -38,7 +38,7 @@ pub use crate::sched::spin::{JOIN_SPIN, spin_until};
 pub use crate::sched::spin::{has_unparked_joiner, look_before_join, take_woken_joiner};
 pub use crate::sched::waiters::TicketList;
 pub use crate::sched::waiters::{Request, WaitQueue, WaiterCount, WaiterEntry};
-pub use crate::sched::workers::{Search, Searches};
+pub use crate::sched::workers::{AdaptiveSpin, Search, Searches};
 pub use crate::sister::group::{
     Answer, Deferred, Enqueued, Ticket, are_at_rest, build_group, name_of_group,
 };

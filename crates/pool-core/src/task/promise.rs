@@ -185,6 +185,11 @@ impl<R> Promise<R> {
         matches!(self.value, Value::Kept(_) | Value::Taken)
     }
 
+    /// Whether a thread or a future waits for the value.
+    pub fn is_awaited(&self) -> bool {
+        matches!(self.handle, Handle::Awaited(_))
+    }
+
     /// Whether a waker, which is user code, waits for the value.
     pub fn has_waker(&self) -> bool {
         match self.handle {
