@@ -213,7 +213,7 @@ impl Shared {
     fn own_number(&self) -> Option<usize> {
         with_current(|current| {
             let worker = current?;
-            std::ptr::eq(&*worker.shared, self).then_some(worker.number as usize)
+            std::ptr::eq(Arc::as_ptr(&worker.shared), self).then_some(worker.number as usize)
         })
     }
 
