@@ -336,8 +336,13 @@ impl Shared {
     /// Counts the ends that workers have left for the ends of their rounds.
     pub(crate) fn end_for_workers(&self) {
         for worker in &self.workers {
-            let mut batch = std::mem::take(&mut worker.queue.lock().ended);
-            self.end(&mut batch);
+            let mut queue = worker.queue.lock();
+            // An empty one keeps its memory.
+            if !queue.ended.is_empty() {
+                let mut batch = std::mem::take(&mut queue.ended);
+                drop(queue);
+                self.end(&mut batch);
+            }
         }
     }
 

@@ -200,7 +200,7 @@ impl Searches {
     }
 }
 
-/// A worker's searches. The longest one is [`Search::Whole`], except [for joiners](JoinerSpin) that the worker
+/// A worker's searches. The longest one is [`Search::Whole`], except for joiners that the worker
 /// has woken.
 // So a worker of a pool that gets a task every 100 us sleeps in between: a longer search would burn its core.
 #[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
