@@ -230,7 +230,7 @@ impl State {
         self.refill(effects);
     }
 
-    /// Counts the end of a started task, whose future was dropped, and passes its room on.
+    /// Counts the ends of tasks, whose futures were dropped, and passes their room on.
     pub(crate) fn end_all(&mut self, batch: &[(Job, Ended)], effects: &mut Effects) {
         for (job, ended) in batch {
             self.end(job.place(), *ended);
@@ -246,6 +246,7 @@ impl State {
                 // Not the last reference.
                 self.live.try_remove(key);
             }
+            // Taken out of the queue by `drop_pending` or `discard_all`: it has never been live.
             _ => self.dropping -= 1,
         }
         self.count(ended);

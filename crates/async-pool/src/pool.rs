@@ -326,7 +326,7 @@ impl<R> fmt::Debug for AsyncWorkerPool<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AsyncWorkerPool")
             .field("name", &self.handle.name)
-            .field("stats", &self.stats())
+            .field("stats", &self.shared().admission.look(Stats::of))
             .finish_non_exhaustive()
     }
 }
@@ -592,15 +592,13 @@ impl<R> AsyncWorkerPool<R> {
 
     /// Returns a snapshot of the pool's statistics.
     pub fn stats(&self) -> Stats {
-        if self.shared().process.is_current() {
-            self.shared().end_for_workers();
-        }
+        self.shared().end_for_workers();
         self.shared().admission.look(Stats::of)
     }
 
     /// Returns the maximum number of live futures.
     pub fn capacity(&self) -> Capacity {
-        self.stats().capacity
+        self.shared().admission.look(Stats::of).capacity
     }
 
     /// Changes the capacity. A lower one interrupts no future: fewer start until the number of live ones has fallen.
@@ -905,9 +903,6 @@ impl<V> JoinHandle<V> {
 
     /// Whether the task has ended.
     pub fn is_finished(&self) -> bool {
-        if !self.shared.process.is_current() {
-            return self.task.is_finished();
-        }
         if self.task.is_dropped() {
             self.shared.end_for_workers();
         }

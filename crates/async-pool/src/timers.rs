@@ -142,7 +142,10 @@ impl Sleep {
                     worker: Arc::clone(worker),
                     due: worker.shared.since_epoch(deadline),
                 },
-                _ => Timer::outside(deadline),
+                _ => Timer::Outside {
+                    deadline,
+                    alarm: None,
+                },
             }
         });
         Self(timer)
@@ -260,13 +263,6 @@ impl Sleep {
                 }
             }
         }
-    }
-}
-
-impl Timer {
-    fn outside(deadline: Option<Instant>) -> Self {
-        let alarm = None;
-        Self::Outside { deadline, alarm }
     }
 }
 

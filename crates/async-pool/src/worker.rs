@@ -225,10 +225,8 @@ impl Shared {
             None if !self.process.is_current() => std::mem::forget(job),
             None => {
                 let woken = self.admission.change(|state| {
-                    let inbox = &mut state.inbox;
-                    let was_empty = inbox.queue.is_empty();
-                    inbox.queue.push_back(job);
-                    self.delivered(inbox, was_empty)
+                    self.deliver(&mut state.inbox, job);
+                    self.wake_one(&mut state.inbox)
                 });
                 self.unpark(woken);
             }
@@ -284,16 +282,16 @@ impl Shared {
         let mut effects = Effects::default();
         let result = self.admission.change(|state| {
             let result = change(state, &mut effects);
-            if own.is_none() && effects.start.is_some() {
+            if own.is_none()
+                && let Some(job) = effects.start.take()
+            {
                 let inbox = &mut state.inbox;
-                let was_empty = inbox.queue.is_empty();
+                self.deliver(inbox, job);
                 effects
-                    .start
-                    .take()
-                    .into_iter()
-                    .for_each(|job| inbox.queue.push_back(job));
-                inbox.queue.extend(effects.more.drain(..));
-                effects.woken = self.delivered(inbox, was_empty);
+                    .more
+                    .drain(..)
+                    .for_each(|job| self.deliver(inbox, job));
+                effects.woken = self.wake_one(inbox);
             }
             result
         });
@@ -301,12 +299,12 @@ impl Shared {
         result
     }
 
-    /// Makes new tasks in the inbox known. Returns the worker to wake.
-    fn delivered(&self, inbox: &mut Inbox, was_empty: bool) -> Option<usize> {
-        if was_empty {
+    /// Puts a new task into the inbox. The caller wakes a worker.
+    fn deliver(&self, inbox: &mut Inbox, job: Job) {
+        if inbox.queue.is_empty() {
             self.has_new.store(true, Release);
         }
-        self.wake_one(inbox)
+        inbox.queue.push_back(job);
     }
 
     fn carry_out(&self, mut effects: Effects, own: Option<usize>) {
@@ -333,15 +331,24 @@ impl Shared {
         }
     }
 
-    /// Counts the ends that workers have left for the ends of their rounds.
+    /// Counts the ends that workers have left for the ends of their rounds. Does nothing in a forked child, where a thread
+    /// of the parent may have held a lock.
     pub(crate) fn end_for_workers(&self) {
+        if !self.process.is_current() {
+            return;
+        }
         for worker in &self.workers {
             let mut queue = worker.queue.lock();
-            // An empty one keeps its memory.
-            if !queue.ended.is_empty() {
-                let mut batch = std::mem::take(&mut queue.ended);
-                drop(queue);
-                self.end(&mut batch);
+            if queue.ended.is_empty() {
+                continue;
+            }
+            let mut batch = std::mem::take(&mut queue.ended);
+            drop(queue);
+            self.end(&mut batch);
+            let mut queue = worker.queue.lock();
+            // So that the worker need not allocate again.
+            if queue.ended.capacity() == 0 {
+                queue.ended = batch;
             }
         }
     }
@@ -371,9 +378,7 @@ impl Shared {
         let (mut due, mut batch) = (Vec::new(), Vec::new());
         let mut spin = AdaptiveSpin::new();
         loop {
-            while self.round(number, &entered.0, &mut due, &mut batch)
-                || self.search(number, &mut due)
-            {}
+            while self.round(&entered.0, &mut due, &mut batch) || self.search(number, &mut due) {}
             spin.look(|| self.has_new.load(Acquire));
             if self.rest(number) {
                 return;
@@ -385,12 +390,11 @@ impl Shared {
     /// Fires due timers, takes new tasks and runs local ones, each up to a bound. Returns whether there was any work.
     fn round(
         self: &Arc<Self>,
-        number: usize,
         worker: &Arc<WorkerRef>,
         due: &mut Vec<Waker>,
         batch: &mut Batch,
     ) -> bool {
-        let own = &self.workers[number];
+        let own = &self.workers[worker.number as usize];
         let fired = own.timers.next() != NEVER && own.timers.fire(self.now(), due);
         std::mem::swap(batch, &mut own.queue.lock().ended);
         self.section(|state, effects| {

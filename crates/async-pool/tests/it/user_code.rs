@@ -71,6 +71,13 @@ impl Clock for BadClock {
     }
 }
 
+fn pool_with_clock(workers: usize) -> (AsyncPool, ManualClock) {
+    let clock = ManualClock::new();
+    let builder = AsyncPool::builder().workers(workers);
+    let pool = builder.clock(clock.clone()).build();
+    (pool.expect("threads can be started"), clock)
+}
+
 fn poll_once(future: &mut (impl Future + Unpin)) -> bool {
     std::pin::Pin::new(future)
         .poll(&mut Context::from_waker(Waker::noop()))
@@ -324,13 +331,9 @@ fn new_tasks_wait_for_no_poll_that_blocks_while_a_worker_is_idle() {
 
 #[testkit::test]
 fn an_unwatched_worker_whose_poll_blocks_delays_no_timer() {
-    let clock = ManualClock::new();
-    let pool = AsyncPool::builder()
-        .workers(2)
-        .clock(clock.clone())
-        .build()
-        .unwrap();
-    let gate = Gate::new();
+    let (pool, clock) = pool_with_clock(2);
+    let [gate, slept] = [(); 2].map(|()| Gate::new());
+    slept.open();
     let passes = gate.clone();
     let other = pool
         .spawn(async move {
@@ -340,13 +343,20 @@ fn an_unwatched_worker_whose_poll_blocks_delays_no_timer() {
         .unwrap();
     gate.wait_for_arrivals(1);
     // One worker is blocked, so the other has this timer, and is the watcher.
+    let sleeps = slept.clone();
     let sleeper = pool
-        .spawn(async { async_pool::sleep(Duration::from_millis(100)).await })
+        .spawn(async move {
+            let mut sleep = async_pool::sleep(Duration::from_millis(100));
+            assert!(!poll_once(&mut sleep));
+            sleeps.wait();
+            sleep.await;
+        })
         .unwrap();
+    slept.wait_for_arrivals(1);
     clock.wait_for_sleepers(1);
     gate.open();
     clock.wait_for_sleepers(2);
-    // It stops watching, because both are idle.
+    // The watcher looks, and parks again. As both are idle now, neither watches.
     clock.advance(Duration::from_millis(5));
     clock.wait_for_sleepers(2);
     // As the last to park it gets this task.
@@ -360,7 +370,10 @@ fn an_unwatched_worker_whose_poll_blocks_delays_no_timer() {
     })
     .unwrap();
     begun.wait_for_arrivals(1);
+    // The other worker looks now, or has begun to watch, which delays the timer for 5 ms.
     clock.advance(Duration::from_millis(95));
+    clock.wait_for_sleepers(1);
+    clock.advance(Duration::from_millis(5));
     sleeper.join().unwrap();
     drop(sender);
     other.cancel();
@@ -368,12 +381,7 @@ fn an_unwatched_worker_whose_poll_blocks_delays_no_timer() {
 
 #[testkit::test]
 fn a_task_that_yields_before_a_poll_that_blocks_is_run_by_an_idle_worker() {
-    let clock = ManualClock::new();
-    let pool = AsyncPool::builder()
-        .workers(2)
-        .clock(clock.clone())
-        .build()
-        .unwrap();
+    let (pool, clock) = pool_with_clock(2);
     let inner = pool.clone();
     let yields = async move {
         // The other worker is the watcher, and the time at which it would look does not come.
