@@ -34,6 +34,8 @@
 //! | I come from tokio-util's `DelayQueue` | [`from_tokio_util`] |
 //! | I come from client-go, controller-runtime, kube | [`from_client_go`] |
 //! | I come from scheduled-thread-pool | [`from_scheduled_thread_pool`] |
+//! | I come from apalis | [`from_apalis`] |
+//! | I come from Sidekiq | [`from_sidekiq`] |
 //!
 //! The documentation of `pool_core` defines the [terms](pool_core#terms).
 //!
@@ -86,6 +88,7 @@ pub mod durable;
 pub mod errors;
 pub mod forking;
 pub mod from_ants;
+pub mod from_apalis;
 #[cfg(feature = "dedup-queue")]
 pub mod from_client_go;
 #[cfg(all(feature = "delay-queue", feature = "scheduled-pool"))]
@@ -93,6 +96,7 @@ pub mod from_java;
 pub mod from_others;
 #[cfg(feature = "scheduled-pool")]
 pub mod from_scheduled_thread_pool;
+pub mod from_sidekiq;
 #[cfg(feature = "delay-queue")]
 pub mod from_tokio_util;
 #[cfg(feature = "async-pool")]
