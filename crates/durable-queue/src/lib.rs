@@ -109,8 +109,10 @@
 #![cfg_attr(not(feature = "testing"), allow(rustdoc::broken_intra_doc_links))]
 #![forbid(unsafe_code)]
 
+mod asynchronous;
 mod batch;
 mod builder;
+mod call;
 mod calls;
 mod claimed;
 mod clock;
@@ -154,6 +156,7 @@ pub use sync_shim::Timeout;
 pub use self::{
     batch::Push,
     builder::{BuildError, Builder},
+    call::{CALL_KEEP_ALIVE, CALL_THREADS, CallFuture},
     claimed::{Claimed, Retried},
     config::{FIRST_BACK_OFF, LEASE, LONGEST_BACK_OFF, LONGEST_LEASE, MAX_ATTEMPTS},
     error::{CarriedOut, ErrorKind, LONGEST_ERROR, PushError, SettleError, StoreError, TakeError},
