@@ -350,3 +350,46 @@ impl Control {
         !self.is_forked() && self.has_ended()
     }
 }
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use std::sync::atomic::Ordering::SeqCst;
+
+    use sync_shim::ManualClock;
+    use testkit::block_on;
+
+    use super::*;
+    use crate::testing::{ManualStoreClock, SimStore};
+
+    #[testkit::test]
+    fn a_refused_thread_is_an_error_of_the_call_with_the_value() {
+        let store = SimStore::new(ManualStoreClock::new(&ManualClock::new()));
+        let queue: DurableQueue<String, _> = DurableQueue::new("queue", store);
+        let refuses = &queue.shared().calls.refuses;
+        refuses.store(true, SeqCst);
+        let value = || "job".to_owned();
+        for _ in 0..3 {
+            let failed = block_on(queue.push_async(value(), When::NOW)).unwrap_err();
+            assert_eq!(
+                (&*failed.value, failed.error.kind()),
+                ("job", ErrorKind::NoThread)
+            );
+            let failed = queue.push_keyed_async("key", value(), When::NOW, Merge::Keep);
+            assert_eq!(block_on(failed).unwrap_err().value, "job");
+            let failed = queue.push_many_async(vec![Push::new(value(), When::NOW)]);
+            assert_eq!(block_on(failed).unwrap_err().value[0].value(), "job");
+            let failed = block_on(queue.cancel_async("key")).unwrap_err();
+            assert!(matches!(failed, CancelError::Store(error) if error.is_transient()));
+        }
+        // Threads push nevertheless, and a shutdown needs no call thread.
+        queue.push(value(), When::NOW).unwrap();
+        queue.take().unwrap().ack().unwrap();
+        assert_eq!(
+            block_on(queue.shutdown_async(crate::LEASE)),
+            ShutDown::Finished
+        );
+        refuses.store(false, SeqCst);
+        block_on(queue.push_async(value(), When::NOW)).unwrap();
+        assert_eq!(queue.store_stats().unwrap().jobs, 1);
+    }
+}
