@@ -297,10 +297,7 @@ impl State {
         if let Some(job) = again {
             self.enqueue(job);
         }
-        let slept = self.idle.len();
         self.idle.retain(|(idle, _)| *idle != number);
-        // Otherwise it was woken as its time passed, perhaps for a job that another thread has taken.
-        let is_late = is_late && self.idle.len() < slept;
         if let Some((_, job)) = self.waiting.pop_first() {
             return Step::Call(job);
         }

@@ -11,7 +11,7 @@ use std::thread;
 use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{
     CALL_KEEP_ALIVE, CALL_THREADS, CallFuture, Cancelled, CarriedOut, DurableQueue, ErrorKind,
-    Merge, Push, Put, Reset, ShutDown, When,
+    Merge, Push, PushError, Put, Reset, ShutDown, When,
 };
 use testkit::{CountingWaker, Gate, block_on, waker_fn, waker_whose_clone_panics};
 
@@ -443,6 +443,43 @@ fn shutdown_async_waits_no_longer_than_its_timeout() {
     gate.open();
     acked.wait().unwrap();
     assert_eq!(queue.shutdown(LONG), ShutDown::Finished);
+}
+
+/// The child has none of the threads that would answer. The parent's futures are answered.
+#[cfg(unix)]
+#[testkit::test]
+fn pending_futures_end_in_a_forked_child_and_are_answered_in_the_parent() {
+    let ended = testkit::in_child(
+        "calls::pending_futures_end_in_a_forked_child_and_are_answered_in_the_parent",
+        || {
+            let gated = gated();
+            gated.keep_leaders_busy();
+            let queue = &gated.queue;
+            let mut push = queue.push_async(job("push"), LONG);
+            let mut call = queue.push_keyed_async("key", job("call"), LONG, Merge::Keep);
+            assert!(poll_once(&mut push).is_pending());
+            assert!(poll_once(&mut call).is_pending());
+            let dropped = queue.push_async(job("dropped"), LONG);
+            let mut all = Some((push, call, dropped));
+            let told = testkit::in_fork(|| {
+                let (push, call, mut dropped) = all.take().unwrap();
+                let is_forked = |error: PushError<String>| error.error.kind() == ErrorKind::Forked;
+                assert!(is_forked(testkit::ready(push).unwrap_err()));
+                assert!(is_forked(testkit::ready(call).unwrap_err()));
+                assert!(poll_once(&mut dropped).is_ready());
+                let later = testkit::ready(queue.push_async(job("later"), LONG));
+                assert_eq!(later.unwrap_err().value, "later");
+                assert_eq!(testkit::ready(queue.shutdown_async(LONG)), ShutDown::Forked);
+            });
+            assert_eq!(told, Ok(()));
+            let (push, call, dropped) = all.take().unwrap();
+            drop(dropped);
+            gated.gate.open();
+            block_on(push).unwrap();
+            block_on(call).unwrap();
+        },
+    );
+    assert!(ended.is_ok(), "{ended:?}");
 }
 
 /// Threads of this process for async calls.
