@@ -299,17 +299,16 @@ impl<S: Store> Shared<S> {
             return ShutDown::Forked;
         }
         self.control.close(deadline);
-        if !self.control.end_async(deadline).await {
-            return if self.control.is_forked() {
-                ShutDown::Forked
-            } else {
-                ShutDown::TimedOut
-            };
+        let has_ended = self.control.end_async(deadline).await;
+        if self.control.is_forked() {
+            return ShutDown::Forked;
         }
-        let control = Arc::clone(&self.control);
-        let joined = self.call(|shared| Ok(shared.join_pump())).await;
+        if !has_ended {
+            return ShutDown::TimedOut;
+        }
+        let joined = Arc::clone(&self).call(|shared| Ok(shared.join_pump()));
         // Without a call thread, the pump has ended nevertheless.
-        joined.unwrap_or_else(|_| control.how_it_ended())
+        joined.await.unwrap_or_else(|_| self.how_it_ended())
     }
 }
 

@@ -22,7 +22,6 @@ use crate::calls::{Calls, Look, Ticket, Wanted};
 use crate::clock::SharedClock;
 use crate::command::{Command, Ready};
 use crate::error::{ErrorKind, SettleError, StoreError, TakeError};
-use crate::queue::ShutDown;
 use crate::stats::Counters;
 use crate::time::StoreTime;
 
@@ -320,13 +319,9 @@ impl Control {
         self.state.lock().phase == Phase::Open
     }
 
-    /// Returns the result of a shutdown, after the pump has ended.
-    pub(crate) fn how_it_ended(&self) -> ShutDown {
-        if self.state.lock().cut_short {
-            ShutDown::TimedOut // The pump held jobs.
-        } else {
-            ShutDown::Finished
-        }
+    /// Returns whether the pump ended while it held jobs.
+    pub(crate) fn was_cut_short(&self) -> bool {
+        self.state.lock().cut_short
     }
 
     pub(crate) fn last_error(&self) -> Option<StoreError> {

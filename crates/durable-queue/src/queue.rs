@@ -491,7 +491,16 @@ impl<S: Store> Shared<S> {
             // The panic hook has shown any panic.
             drop(pump.join());
         }
-        self.control.how_it_ended()
+        self.how_it_ended()
+    }
+
+    /// Returns the result of a shutdown, after the pump has ended.
+    pub(crate) fn how_it_ended(&self) -> ShutDown {
+        if self.control.was_cut_short() {
+            ShutDown::TimedOut
+        } else {
+            ShutDown::Finished
+        }
     }
 }
 
