@@ -46,6 +46,12 @@ pub trait Queue: Send + Sync {
         Ok(pushed.into_inner())
     }
 
+    /// Like [`push_each`](Self::push_each), by async tasks of one process.
+    fn push_each_async(&self, tasks: u32, delay: Duration, until: Instant) -> Outcome<u32> {
+        _ = (tasks, delay, until);
+        Err("the contender has no async calls".into())
+    }
+
     /// Starts workers as separate processes would, with the fastest documented settings. They
     /// acknowledge the jobs that the handler has seen.
     fn work(&self, workers: u32, handler: Handler) -> Outcome<Box<dyn Workers>>;

@@ -1,7 +1,7 @@
 //! `DurableQueue` on each of our stores.
 
 use std::num::NonZeroUsize;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use durable_queue::store::{Claim, Store};
 use durable_queue::{DurableQueue, HORIZON, LEASE, ShutDown, Token, When, Worker};
@@ -62,6 +62,32 @@ impl<S: Store + Clone> Queue for Ours<S> {
             Ok(_) => Ok(()),
             Err(failed) => Err(failed.error.into()),
         }
+    }
+
+    fn push_each_async(&self, tasks: u32, delay: Duration, until: Instant) -> Outcome<u32> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().build()?;
+        let tasks: Vec<_> = (0..tasks)
+            .map(|_| {
+                let queue = self.queue.clone();
+                runtime.spawn(async move {
+                    let mut pushed = 0;
+                    while Instant::now() < until {
+                        let job = Job::after(delay);
+                        let push = queue.push_async(job.text.clone(), job.when());
+                        push.await.map_err(|failed| failed.error)?;
+                        pushed += 1;
+                    }
+                    Ok::<u32, Fault>(pushed)
+                })
+            })
+            .collect();
+        runtime.block_on(async {
+            let mut pushed = 0;
+            for task in tasks {
+                pushed += task.await??;
+            }
+            Ok(pushed)
+        })
     }
 
     fn work(&self, workers: u32, handler: Handler) -> Outcome<Box<dyn Workers>> {

@@ -178,6 +178,12 @@ fn push_calls<S: Store>(queue: &DurableQueue<String, S>, called: &mut Called) {
             "push_repeating",
             "push_batch",
             "push_many",
+            "push_async",
+            "push_keyed_async",
+            "push_repeating_async",
+            "push_many_async",
+            "reset_async",
+            "cancel_async",
         ],
     );
     let text = String::new;
@@ -195,6 +201,19 @@ fn push_calls<S: Store>(queue: &DurableQueue<String, S>, called: &mut Called) {
     for put in queue.push_many(vec![Push::new(text(), LONG)]).unwrap() {
         _ = queue.cancel(put.id()).unwrap();
     }
+
+    let id = block_on(queue.push_async(text(), LONG)).unwrap();
+    _ = block_on(queue.reset_async(id, LONG)).unwrap();
+    _ = block_on(queue.cancel_async(id)).unwrap();
+    let keyed = queue.push_keyed_async("key", text(), LONG, Merge::Keep);
+    block_on(keyed).unwrap();
+    _ = block_on(queue.cancel_async("key")).unwrap();
+    block_on(queue.push_repeating_async("key", &schedule, text())).unwrap();
+    _ = queue.cancel("key").unwrap();
+    let many = queue.push_many_async(vec![Push::new(text(), LONG)]);
+    for put in block_on(many).unwrap() {
+        _ = queue.cancel(put.id()).unwrap();
+    }
 }
 
 fn operating_calls<S: Store>(queue: &DurableQueue<String, S>, called: &mut Called) {
@@ -209,6 +228,13 @@ fn operating_calls<S: Store>(queue: &DurableQueue<String, S>, called: &mut Calle
             "redrive",
             "delete_dead",
             "store_stats",
+            "pause_async",
+            "serialize_keys_async",
+            "list_async",
+            "dead_async",
+            "redrive_async",
+            "delete_dead_async",
+            "store_stats_async",
             "stats",
             "last_error",
             "store",
@@ -226,6 +252,15 @@ fn operating_calls<S: Store>(queue: &DurableQueue<String, S>, called: &mut Calle
     queue.redrive(&[none]).unwrap();
     queue.delete_dead(&[none]).unwrap();
     queue.store_stats().unwrap();
+    block_on(queue.pause_async(true)).unwrap();
+    block_on(queue.pause_async(false)).unwrap();
+    block_on(queue.serialize_keys_async(true)).unwrap();
+    block_on(queue.serialize_keys_async(false)).unwrap();
+    block_on(queue.list_async(None, 1)).unwrap();
+    block_on(queue.dead_async(None, 1)).unwrap();
+    block_on(queue.redrive_async(&[none])).unwrap();
+    block_on(queue.delete_dead_async(&[none])).unwrap();
+    block_on(queue.store_stats_async()).unwrap();
     queue.stats();
     assert!(queue.last_error().is_none());
     queue.store().stats("calls").unwrap();
@@ -249,6 +284,7 @@ fn taking_calls<S: Store>(queue: &DurableQueue<String, S>, called: &mut Called) 
             "ack_and_take_many_async",
             "close",
             "shutdown",
+            "shutdown_async",
         ],
     );
     let push = || queue.push(String::new(), When::NOW).unwrap();
@@ -357,4 +393,6 @@ fn every_settle<S: Store>(
     }
     queue.close();
     assert_eq!(queue.shutdown(LONG), ShutDown::Finished);
+    let ended = block_on(queue.shutdown_async(LONG));
+    assert_eq!(ended, ShutDown::Finished);
 }

@@ -16,7 +16,7 @@ use crate::time::When;
 #[derive(Clone, PartialEq, Eq)]
 #[must_use = "it is pushed by `push_many`"]
 pub struct Push<T> {
-    value: T,
+    pub(crate) value: T,
     when: When,
     key: Option<Vec<u8>>,
     merge: Merge,
@@ -59,7 +59,7 @@ impl<T> Push<T> {
     }
 
     /// Returns the job with an empty payload.
-    fn job(&self) -> NewJob<'_> {
+    pub(crate) fn job(&self) -> NewJob<'_> {
         NewJob {
             key: self.key.as_deref(),
             merge: self.merge,

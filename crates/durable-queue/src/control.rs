@@ -288,25 +288,30 @@ impl Control {
     /// Blocks until the pump has ended. Returns false if `deadline` passes first.
     pub(crate) fn wait_for_end(&self, deadline: Option<Instant>) -> bool {
         let parker = Parker::of_thread();
-        let is_over = || self.state.lock().phase == Phase::Over;
-        self.section(|state, wakes| {
-            let waiter = Waiter::Thread(parker.clone());
-            match state.phase {
-                Phase::Over => wakes.push(waiter),
-                _ => state.at_end.push(waiter),
-            }
-        });
-        while !is_over() {
+        self.notify_at_end(Waiter::Thread(parker.clone()));
+        while !self.has_ended() {
             match deadline {
                 None => parker.park(),
                 Some(when) => {
                     if !self.clock.park_until(&parker, when) {
-                        return is_over();
+                        return self.has_ended();
                     }
                 }
             }
         }
         true
+    }
+
+    /// Wakes `waiter` when the pump has ended.
+    pub(crate) fn notify_at_end(&self, waiter: Waiter) {
+        self.section(|state, wakes| match state.phase {
+            Phase::Over => wakes.push(waiter),
+            Phase::Open | Phase::Closing(_) => state.at_end.push(waiter),
+        });
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.state.lock().phase == Phase::Over
     }
 
     /// Returns whether jobs can still be taken.

@@ -38,6 +38,8 @@ pub enum ErrorKind {
     Unavailable,
     /// The store belongs to the parent of this forked process.
     Forked,
+    /// No thread could be started for an async call; the source has the reason. The store was not called.
+    NoThread,
     /// Something else; the source says what.
     Other,
 }
@@ -102,7 +104,7 @@ impl StoreError {
     pub fn is_transient(&self) -> bool {
         matches!(
             self.kind,
-            ErrorKind::Busy | ErrorKind::Full | ErrorKind::Unavailable
+            ErrorKind::Busy | ErrorKind::Full | ErrorKind::Unavailable | ErrorKind::NoThread
         )
     }
 }
@@ -138,6 +140,7 @@ impl fmt::Display for StoreError {
             ErrorKind::Forked => {
                 f.write_str("the store belongs to the parent of this forked process")
             }
+            ErrorKind::NoThread => f.write_str("no thread could be started for the call"),
             ErrorKind::Other => f.write_str("the store failed"),
         }?;
         if self.carried_out == CarriedOut::Perhaps {

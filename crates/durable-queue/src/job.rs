@@ -182,6 +182,21 @@ impl<'a> NewJob<'a> {
         }
     }
 
+    /// Creates a repeating job without a due time.
+    #[cfg(feature = "cron")]
+    pub(crate) fn repeating(
+        payload: &'a [u8],
+        key: &'a [u8],
+        schedule: &'a crate::Schedule,
+    ) -> Self {
+        Self {
+            key: Some(key),
+            merge: Merge::Earliest,
+            schedule: Some(schedule.as_str()),
+            ..Self::plain(payload, When::NOW)
+        }
+    }
+
     /// Returns the effective merge policy, for a store whose clock shows `now`: [`Merge::Keep`] for a
     /// repeating job whose point in time has passed. That run may be done already, and a merge would repeat
     /// it. For stores.
@@ -189,6 +204,45 @@ impl<'a> NewJob<'a> {
         match self.when {
             When::At(at) if self.schedule.is_some() && at <= now => Merge::Keep,
             _ => self.merge,
+        }
+    }
+}
+
+/// A [`NewJob`] that owns its contents, for a call that another thread makes.
+pub(crate) struct OwnedJob {
+    pub(crate) payload: Vec<u8>,
+    when: When,
+    key: Option<Vec<u8>>,
+    merge: Merge,
+    schedule: Option<String>,
+    urgent: bool,
+}
+
+impl OwnedJob {
+    pub(crate) fn of(job: NewJob<'_>) -> Self {
+        Self::with_payload(job.payload.to_vec(), job)
+    }
+
+    /// Replaces the job's payload.
+    pub(crate) fn with_payload(payload: Vec<u8>, job: NewJob<'_>) -> Self {
+        Self {
+            payload,
+            when: job.when,
+            key: job.key.map(<[u8]>::to_vec),
+            merge: job.merge,
+            schedule: job.schedule.map(str::to_owned),
+            urgent: job.urgent,
+        }
+    }
+
+    pub(crate) fn as_new(&self) -> NewJob<'_> {
+        NewJob {
+            payload: &self.payload,
+            when: self.when,
+            key: self.key.as_deref(),
+            merge: self.merge,
+            schedule: self.schedule.as_deref(),
+            urgent: self.urgent,
         }
     }
 }

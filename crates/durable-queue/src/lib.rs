@@ -81,9 +81,11 @@
 //!
 //! # Calls that wait
 //! A `_timeout` takes a `Duration` or an `Instant`, by the queue's clock. An async call returns a future for any
-//! runtime. Calls that put jobs in or change them are one call of the store on the calling thread, so they have no
-//! other forms: the store's own settings limit their time (`SqliteOptions::busy_timeout`,
-//! `PostgresOptions::busy_timeout`, `RedisOptions::response_timeout`).
+//! runtime. Calls that put jobs in or change them have no time limit of their own: the store's settings limit
+//! their time (`SqliteOptions::busy_timeout`, `PostgresOptions::busy_timeout`,
+//! `RedisOptions::response_timeout`). A blocking call is made on the calling thread, and works on a runtime's
+//! threads, too. An async call is made by one of at most [`CALL_THREADS`] threads of the queue, which start on
+//! demand and end after [`CALL_KEEP_ALIVE`]: see [`CallFuture`].
 //!
 //! | waits | does not wait | waits for a limited time | async |
 //! |---|---|---|---|
@@ -97,8 +99,23 @@
 //! | [`bury`](Claimed::bury) | drop the future of `bury_async`: its call has sent the command | the limits of the store | [`bury_async`](Claimed::bury_async) |
 //! | [`extend`](Claimed::extend) | drop the future of `extend_async`: its call has sent the command | the limits of the store | [`extend_async`](Claimed::extend_async) |
 //! | [`SettleFuture::wait`] | drop the future | the limits of the store | it is a future |
-//! | [`push`](DurableQueue::push), [`cancel`](DurableQueue::cancel) and all other calls of the store | none | the limits of the store | a thread that may block: `anthill::spawn_async` |
-//! | [`shutdown`](DurableQueue::shutdown), [`Worker::shutdown`] | [`close`](DurableQueue::close) | they take a timeout | a thread that may block |
+//! | [`push`](DurableQueue::push) | drop the future: it may withdraw the push | the limits of the store | [`push_async`](DurableQueue::push_async) |
+//! | [`push_keyed`](DurableQueue::push_keyed) | drop the future | the limits of the store | [`push_keyed_async`](DurableQueue::push_keyed_async) |
+//! | [`push_repeating`](DurableQueue::push_repeating) | drop the future | the limits of the store | [`push_repeating_async`](DurableQueue::push_repeating_async) |
+//! | [`push_many`](DurableQueue::push_many) | drop the future | the limits of the store | [`push_many_async`](DurableQueue::push_many_async) |
+//! | [`cancel`](DurableQueue::cancel) | drop the future | the limits of the store | [`cancel_async`](DurableQueue::cancel_async) |
+//! | [`reset`](DurableQueue::reset) | drop the future | the limits of the store | [`reset_async`](DurableQueue::reset_async) |
+//! | [`pause`](DurableQueue::pause) | drop the future | the limits of the store | [`pause_async`](DurableQueue::pause_async) |
+//! | [`serialize_keys`](DurableQueue::serialize_keys) | drop the future | the limits of the store | [`serialize_keys_async`](DurableQueue::serialize_keys_async) |
+//! | [`list`](DurableQueue::list) | drop the future | the limits of the store | [`list_async`](DurableQueue::list_async) |
+//! | [`dead`](DurableQueue::dead) | drop the future | the limits of the store | [`dead_async`](DurableQueue::dead_async) |
+//! | [`redrive`](DurableQueue::redrive) | drop the future | the limits of the store | [`redrive_async`](DurableQueue::redrive_async) |
+//! | [`delete_dead`](DurableQueue::delete_dead) | drop the future | the limits of the store | [`delete_dead_async`](DurableQueue::delete_dead_async) |
+//! | [`store_stats`](DurableQueue::store_stats) | drop the future | the limits of the store | [`store_stats_async`](DurableQueue::store_stats_async) |
+//! | [`push_batch`](DurableQueue::push_batch) | drop the future of `push_many_async` | the limits of the store | `push_many_async` |
+//! | the calls in a transaction | none | the limits of the client | the client's |
+//! | [`shutdown`](DurableQueue::shutdown) | [`close`](DurableQueue::close) | it takes a timeout | [`shutdown_async`](DurableQueue::shutdown_async) |
+//! | [`Worker::shutdown`] | [`close`](DurableQueue::close) | it takes a timeout | `shutdown_async` of its [queue](Worker::queue) |
 //!
 //! # Features
 //! | feature | default | what it does |
@@ -109,8 +126,10 @@
 #![cfg_attr(not(feature = "testing"), allow(rustdoc::broken_intra_doc_links))]
 #![forbid(unsafe_code)]
 
+mod asynchronous;
 mod batch;
 mod builder;
+mod call;
 mod calls;
 mod claimed;
 mod clock;
@@ -154,6 +173,7 @@ pub use sync_shim::Timeout;
 pub use self::{
     batch::Push,
     builder::{BuildError, Builder},
+    call::{CALL_KEEP_ALIVE, CALL_THREADS, CallFuture},
     claimed::{Claimed, Retried},
     config::{FIRST_BACK_OFF, LEASE, LONGEST_BACK_OFF, LONGEST_LEASE, MAX_ATTEMPTS},
     error::{CarriedOut, ErrorKind, LONGEST_ERROR, PushError, SettleError, StoreError, TakeError},

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use sync_shim::{Mutex, Timeout};
 
+use crate::call::CallThreads;
 use crate::clock::SharedClock;
 use crate::combine::Combiner;
 use crate::config::{Config, Policy};
@@ -58,6 +59,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         let shared = Shared {
             store,
             name,
+            calls: CallThreads::new(clock.clone()),
             control: Arc::new(Control::new(clock)),
             policy: Arc::new(policy),
             config,
@@ -107,7 +109,8 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// # Errors
     /// The store's error, with the value.
     pub fn push(&self, value: T, when: impl Into<When>) -> Result<JobId, PushError<T>> {
-        match self.enter(&value, when.into(), None, Merge::Keep, None) {
+        let job = NewJob::plain(&[], when.into());
+        match self.with_payload(&value, job, |job| self.shared().enter(job)) {
             Ok(put) => Ok(put.id()),
             Err(error) => Err(PushError { value, error }),
         }
@@ -125,7 +128,12 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         when: impl Into<When>,
         merge: Merge,
     ) -> Result<Put, PushError<T>> {
-        let entered = self.enter(&value, when.into(), Some(key.as_ref()), merge, None);
+        let job = NewJob {
+            key: Some(key.as_ref()),
+            merge,
+            ..NewJob::plain(&[], when.into())
+        };
+        let entered = self.with_payload(&value, job, |job| self.shared().enter(job));
         entered.map_err(|error| PushError { value, error })
     }
 
@@ -160,58 +168,26 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         schedule: &crate::Schedule,
         value: T,
     ) -> Result<Put, PushError<T>> {
-        let Shared { store, name, .. } = &**self.shared();
-        let (key, text) = (Some(key.as_ref()), Some(schedule.as_str()));
-        let mut margin = std::time::Duration::ZERO;
-        let entered = loop {
-            // By the store's clock, which decides when the job is due.
-            let first = store.turn(name, &[], None).and_then(|turn| {
-                let first = schedule.next_after(turn.now.after(margin));
-                first.ok_or_else(|| StoreError::new(ErrorKind::Unencodable))
-            });
-            let entered = first
-                .and_then(|first| self.enter(&value, first.into(), key, Merge::Earliest, text));
-            match entered {
-                // That time has passed in the meantime, and may have been processed already. Without a
-                // growing margin, a store slower than the schedule would be asked for ever.
-                Ok(Put::Kept(_)) => margin = margin.saturating_mul(2).max(crate::pump::FIRST_PAUSE),
-                entered => break entered,
-            }
-        };
+        let job = NewJob::repeating(&[], key.as_ref(), schedule);
+        let entered = self.with_payload(&value, job, |job| {
+            self.shared().enter_repeating(schedule, job)
+        });
         entered.map_err(|error| PushError { value, error })
     }
 
-    fn enter(
+    /// Encodes the value, and calls `enter` with the whole job.
+    fn with_payload<R>(
         &self,
         value: &T,
-        when: When,
-        key: Option<&[u8]>,
-        merge: Merge,
-        schedule: Option<&str>,
-    ) -> Result<Put, StoreError> {
-        let Shared {
-            store,
-            name,
-            control,
-            pushes,
-            ..
-        } = &**self.shared();
-        let enter = |jobs: &[NewJob<'_>]| store.enqueue(name, jobs);
+        job: NewJob<'_>,
+        enter: impl FnOnce(NewJob<'_>) -> Result<R>,
+    ) -> Result<R> {
         let payload = encoded(value)?;
-        let job = NewJob {
+        enter(NewJob {
             payload: &payload,
-            when,
-            key,
-            merge,
-            schedule,
             urgent: self.urgent,
-        };
-        // In a forked process the parent's threads do not exist, and its locks may be held for ever.
-        if key.is_some() || schedule.is_some() || control.is_forked() {
-            enter(&[job]).map(|puts| puts[0])
-        } else {
-            pushes.push(job, &enter)
-        }
+            ..job
+        })
     }
 
     /// Pushes a job in the caller's own transaction: the job exists if and only if the transaction commits.
@@ -295,19 +271,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// too.
     pub fn cancel<'a>(&self, which: impl Into<Which<'a>>) -> Result<Cancelled<T>, CancelError> {
         let Shared { store, name, .. } = &**self.shared();
-        Ok(
-            match store
-                .cancel(name, which.into())
-                .map_err(CancelError::Store)?
-            {
-                Cancelled::Gone { payload, attempts } => Cancelled::Gone {
-                    payload: decoded(payload).map_err(CancelError::Unreadable)?,
-                    attempts,
-                },
-                Cancelled::Taken => Cancelled::Taken,
-                Cancelled::Never => Cancelled::Never,
-            },
-        )
+        cancelled(store.cancel(name, which.into()))
     }
 
     /// Changes a job's due time, by its id or key, unless a handler has it. The result is as reliable as that
@@ -457,7 +421,58 @@ pub(crate) fn encoded<T: Payload>(value: &T) -> Result<Cow<'_, [u8]>> {
     encoded.map_err(|error| StoreError::new(ErrorKind::Unencodable).with_source(error))
 }
 
+/// Decodes the payload of a cancelled job.
+pub(crate) fn cancelled<T: Payload>(
+    answer: Result<Cancelled>,
+) -> Result<Cancelled<T>, CancelError> {
+    Ok(match answer.map_err(CancelError::Store)? {
+        Cancelled::Gone { payload, attempts } => Cancelled::Gone {
+            payload: decoded(payload).map_err(CancelError::Unreadable)?,
+            attempts,
+        },
+        Cancelled::Taken => Cancelled::Taken,
+        Cancelled::Never => Cancelled::Never,
+    })
+}
+
 impl<S: Store> Shared<S> {
+    /// Inserts a job, together with those of other threads and futures if possible.
+    fn enter(self: &Arc<Self>, job: NewJob<'_>) -> Result<Put> {
+        // In a forked process the parent's threads do not exist, and its locks may be held for ever.
+        if self.control.is_forked() {
+            self.enter_alone(job)
+        } else {
+            self.pushes.push(job, self)
+        }
+    }
+
+    pub(crate) fn enter_alone(&self, job: NewJob<'_>) -> Result<Put> {
+        self.store.enqueue(&self.name, &[job]).map(|puts| puts[0])
+    }
+
+    /// Inserts a job that is due at the next time of the schedule.
+    #[cfg(feature = "cron")]
+    pub(crate) fn enter_repeating(
+        &self,
+        schedule: &crate::Schedule,
+        job: NewJob<'_>,
+    ) -> Result<Put> {
+        let mut margin = std::time::Duration::ZERO;
+        loop {
+            // By the store's clock, which decides when the job is due.
+            let now = self.store.turn(&self.name, &[], None)?.now;
+            let first = schedule.next_after(now.after(margin));
+            let first = first.ok_or_else(|| StoreError::new(ErrorKind::Unencodable))?;
+            let when = first.into();
+            match self.enter_alone(NewJob { when, ..job }) {
+                // That time has passed in the meantime, and may have been processed already. Without a
+                // growing margin, a store slower than the schedule would be asked for ever.
+                Ok(Put::Kept(_)) => margin = margin.saturating_mul(2).max(crate::pump::FIRST_PAUSE),
+                entered => return entered,
+            }
+        }
+    }
+
     pub(crate) fn shutdown(&self, deadline: Option<Instant>) -> ShutDown {
         if self.control.is_forked() {
             return ShutDown::Forked;
@@ -466,11 +481,21 @@ impl<S: Store> Shared<S> {
         if !self.control.wait_for_end(deadline) {
             return ShutDown::TimedOut;
         }
+        self.join_pump()
+    }
+
+    /// Joins the pump, which has ended.
+    pub(crate) fn join_pump(&self) -> ShutDown {
         let pump = self.pump.lock().take();
         if let Some(pump) = pump {
-            // The pump has ended. The panic hook has shown any panic.
+            // The panic hook has shown any panic.
             drop(pump.join());
         }
+        self.how_it_ended()
+    }
+
+    /// Returns the result of a shutdown, after the pump has ended.
+    pub(crate) fn how_it_ended(&self) -> ShutDown {
         if self.control.was_cut_short() {
             ShutDown::TimedOut
         } else {
@@ -482,6 +507,7 @@ impl<S: Store> Shared<S> {
 impl<S: Store> Drop for Owner<S> {
     fn drop(&mut self) {
         self.0.control.close(None);
+        self.0.calls.close();
     }
 }
 

@@ -1,4 +1,4 @@
-//! A value that one thread or future waits for: the answer to a settle or to a queued push.
+//! A value that one thread or future waits for: the answer to a settle, a queued push or an async call.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -49,7 +49,7 @@ impl<A: Clone> Reply<A> {
     }
 
     /// Takes the answer, or replaces the waiter and drops the previous one.
-    fn look(&self, waiter: Waiter) -> Poll<A> {
+    pub(crate) fn look(&self, waiter: Waiter) -> Poll<A> {
         let mut waiter = Some(waiter);
         let found = match &mut *self.0.lock() {
             Stage::Given(answer) => Poll::Ready(answer.clone()),

@@ -5,19 +5,21 @@ use std::sync::Arc;
 use sync_shim::Mutex;
 use sync_shim::thread::JoinHandle;
 
+use crate::call::CallThreads;
 use crate::combine::Combiner;
 use crate::config::{Config, Policy};
 use crate::control::Control;
 
 pub(crate) struct Shared<S> {
-    // USER CODE: each call of the store. No lock is held. The pump calls it through `pump::called`, which catches
-    // panics. On other threads a panic is the caller's. Its drop is on the thread that drops the last handle.
+    // USER CODE: each call of the store. No lock is held. The pump and call threads call it through `pump::called`,
+    // which catches panics. On other threads a panic is the caller's. Its drop is on the thread that drops the last handle.
     pub(crate) store: S,
     pub(crate) name: String,
     pub(crate) control: Arc<Control>,
     pub(crate) policy: Arc<Policy>,
     pub(crate) config: Config,
     pub(crate) pushes: Combiner,
+    pub(crate) calls: Arc<CallThreads>,
     /// The pump's thread, once started.
     pub(crate) pump: Mutex<Option<JoinHandle>>,
 }

@@ -12,6 +12,7 @@ use crate::contender::{Can, Contender, Outcome, Queue};
 use crate::job::Job;
 
 const CLIENTS: u32 = 16;
+const MANY_TASKS: u32 = 1_000;
 pub const BATCH: usize = 100;
 /// Short enough that a sleeping process must be woken, and long enough that no job is due.
 const DELAY: Duration = Duration::from_mins(1);
@@ -48,7 +49,28 @@ pub fn cases(contenders: &[Contender]) -> Vec<Case> {
             })
         },
     );
-    vec![each, hundreds]
+    let ours = contenders.iter().filter(|it| it.name.starts_with("ours,"));
+    let ours: Vec<_> = ours.copied().collect();
+    let by_tasks = |tasks: u32, question| {
+        case(
+            format!("push/by {tasks} tasks"),
+            group,
+            question,
+            &ours,
+            &can[..1],
+            move |contender, run| {
+                pushed(contender, run, |queue, until| {
+                    Ok(queue.push_each_async(tasks, DELAY, until)? as usize)
+                })
+            },
+        )
+    };
+    let few = by_tasks(
+        CLIENTS,
+        "The same as one by one, with async tasks instead of threads.",
+    );
+    let many = by_tasks(MANY_TASKS, "The same with many tasks.");
+    vec![each, hundreds, few, many]
 }
 
 fn pushed(

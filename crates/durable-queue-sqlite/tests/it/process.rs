@@ -4,7 +4,9 @@ use std::pin::Pin;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use durable_queue::{DurableQueue, ErrorKind, SettleError, ShutDown, TakeError, When, Worker};
+use durable_queue::{
+    DurableQueue, ErrorKind, Merge, SettleError, ShutDown, TakeError, When, Worker,
+};
 use durable_queue_sqlite::SqliteStore;
 
 use crate::support::{Folder, LONG, job};
@@ -44,6 +46,15 @@ fn use_it(queue: &Queue, taken: [durable_queue::Claimed<String>; 4]) {
     assert!(is_forked(&queue.pause(true).unwrap_err()));
     assert!(is_forked(&queue.store_stats().unwrap_err()));
     assert!(is_forked(&queue.last_error().unwrap()));
+    let pushing = testkit::block_on(queue.push_async(job("job"), When::NOW)).unwrap_err();
+    assert!(is_forked(&pushing.error) && pushing.value == "job");
+    let keyed = queue.push_keyed_async("key", job("job"), When::NOW, Merge::Keep);
+    assert!(is_forked(&testkit::block_on(keyed).unwrap_err().error));
+    assert!(is_forked(
+        &testkit::block_on(queue.list_async(None, 1)).unwrap_err()
+    ));
+    let ended = testkit::block_on(queue.shutdown_async(LONG));
+    assert_eq!(ended, ShutDown::Forked);
     queue.announce();
     queue.close();
     assert_eq!(queue.shutdown(LONG), ShutDown::Forked);

@@ -11,6 +11,7 @@
 )]
 
 mod batches;
+mod calls;
 mod clocks;
 mod faults;
 mod futures;

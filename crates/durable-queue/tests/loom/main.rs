@@ -11,6 +11,7 @@
 mod ahead;
 mod calls;
 mod close;
+mod futures;
 mod leases;
 mod lost;
 mod sleep;
