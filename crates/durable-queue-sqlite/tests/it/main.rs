@@ -17,8 +17,7 @@ use std::time::Duration;
 use durable_queue::conformance::Fixture;
 use durable_queue::testing::ManualStoreClock;
 use durable_queue::{
-    Cancelled, CarriedOut, DurableQueue, EnqueueIn, ErrorKind, Merge, NewJob, Store, StoreError,
-    When,
+    Cancelled, CarriedOut, DurableQueue, ErrorKind, Merge, NewJob, PushIn, Store, StoreError, When,
 };
 use durable_queue_sqlite::SqliteOptions;
 use durable_queue_sqlite::SqliteStore;
