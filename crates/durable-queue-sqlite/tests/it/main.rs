@@ -5,6 +5,7 @@
     reason = "a helper that fails is a test that fails"
 )]
 
+mod clients;
 mod disk;
 #[cfg(unix)]
 mod process;
