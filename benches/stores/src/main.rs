@@ -97,7 +97,7 @@ const CONTENDERS: &[Contender] = &[
         can: Can::Push,
     },
     Contender {
-        name: "ours, push_in_transaction",
+        name: "ours, push_in",
         needs: Needs::Postgres,
         open: |address| Ok(Box::new(Outbox::open(address, Entry::Push)?)),
         can: Can::Transact,

@@ -17,7 +17,7 @@ const TABLE: &str = "CREATE TABLE IF NOT EXISTS orders
 /// How the job gets into the transaction.
 #[derive(Clone, Copy)]
 pub enum Entry {
-    /// By [`DurableQueue::push_in_transaction`].
+    /// By [`DurableQueue::push_in`].
     Push,
     /// By the SQL function for any client, which notifies in the transaction.
     Sql,
@@ -53,7 +53,7 @@ impl Outbox {
             Entry::Push => {
                 let pushed =
                     self.queue
-                        .push_in_transaction(transaction, text.to_owned(), Duration::ZERO);
+                        .push_in(transaction, text.to_owned(), Duration::ZERO);
                 pushed.map_err(|failed| failed.error)?;
             }
             Entry::Sql => {

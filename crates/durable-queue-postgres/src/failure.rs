@@ -22,18 +22,17 @@ impl Said {
     /// transactions, names, limits, locks, operator intervention.
     const HARMLESS: [&'static str; 6] = ["25", "40", "42", "54", "55", "57"];
 
-    fn by_server(error: &DbError) -> Self {
-        let code = error.code().code().to_owned();
+    fn by_server(code: &str, message: &str) -> Self {
         let is_harmless = Self::HARMLESS.iter().any(|class| code.starts_with(class));
         Self {
             // Messages of these codes may name a database or a file.
-            message: match error.code().code() {
+            message: match code {
                 "42501" => Some("the role lacks a privilege".to_owned()),
                 "53100" => Some("the server's disk is full".to_owned()),
                 "53200" => Some("the server has no memory left".to_owned()),
-                _ => is_harmless.then(|| error.message().to_owned()),
+                _ => is_harmless.then(|| message.to_owned()),
             },
-            code: Some(code),
+            code: Some(code.to_owned()),
         }
     }
 }
@@ -62,26 +61,40 @@ pub(super) fn failure(error: &postgres::Error) -> StoreError {
     let Some(db) = error.as_db_error() else {
         return not_by_server(error, StoreError::lost_answer);
     };
-    let kind = kind(db.code());
-    // The server closes the session, without saying whether before or after a commit.
     let is_fatal = matches!(
         db.parsed_severity(),
         Some(Severity::Fatal | Severity::Panic)
     );
-    let is_unclear = *db.code() == SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN;
+    by_server(db.code().code(), db.message(), is_fatal)
+}
+
+/// Converts an error of the server, for any client.
+pub(super) fn by_server(code: &str, message: &str, is_fatal: bool) -> StoreError {
+    let kind = kind(code);
+    let is_unclear = code == SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN.code();
+    // After a fatal error, the server closes the session, without saying whether before or after a commit.
     let error = if is_fatal || is_unclear {
         StoreError::lost_answer(kind)
     } else {
         StoreError::new(kind)
     };
-    error.with_source(Said::by_server(db))
+    error.with_source(Said::by_server(code, message))
+}
+
+/// Converts an error of another client's connection, without its text.
+#[cfg(feature = "sqlx")]
+pub(super) fn by_connection(kind: ErrorKind) -> StoreError {
+    StoreError::lost_answer(kind).with_source(Said {
+        code: None,
+        message: None,
+    })
 }
 
 /// Converts an error of a call that commits before it ends: a cancellation may have come after the commit.
 pub(super) fn failure_of_commit(error: &postgres::Error) -> StoreError {
     let is_cancelled = |db: &&DbError| *db.code() == SqlState::QUERY_CANCELED;
     match error.as_db_error().filter(is_cancelled) {
-        Some(db) => StoreError::lost_answer(kind(db.code())).with_source(Said::by_server(db)),
+        Some(db) => StoreError::lost_answer(kind(db.code().code())).with_source(said(db)),
         None => failure(error),
     }
 }
@@ -89,7 +102,7 @@ pub(super) fn failure_of_commit(error: &postgres::Error) -> StoreError {
 /// Converts an error of connecting: nothing was requested yet.
 pub(super) fn no_session(error: &postgres::Error) -> StoreError {
     match error.as_db_error() {
-        Some(db) => StoreError::new(kind(db.code())).with_source(Said::by_server(db)),
+        Some(db) => StoreError::new(kind(db.code().code())).with_source(said(db)),
         None => not_by_server(error, StoreError::new),
     }
 }
@@ -156,13 +169,19 @@ pub(super) fn no_thread(error: &std::io::Error) -> StoreError {
     })
 }
 
-fn kind(code: &SqlState) -> ErrorKind {
-    match code.code() {
+fn said(error: &DbError) -> Said {
+    Said::by_server(error.code().code(), error.message())
+}
+
+fn kind(code: &str) -> ErrorKind {
+    match code {
         // A lock or conflict with another transaction, or the server's statement timeout.
         "55P03" | "57014" | "40001" | "40P01" | "23505" => ErrorKind::Busy,
         // Out of disk space or memory.
         "53100" | "53200" => ErrorKind::Full,
         "25006" => ErrorKind::ReadOnly,
+        // No such schema, table or function.
+        "3F000" | "42P01" | "42883" => ErrorKind::NotInstalled,
         "XX001" | "XX002" => ErrorKind::Corrupt,
         code if code.starts_with("54") => ErrorKind::TooLarge,
         // Connections, resources, and a server that shuts down or starts.

@@ -1,7 +1,7 @@
 //! Stores jobs in a `PostgreSQL` database, version 14 or later.
 //!
 //! The tables and functions are in their own schema. Applications push jobs in their transactions by
-//! [`EnqueueIn`], or in any language by `SELECT durable.push('queue', 'payload')`. Each call of the trait
+//! [`push_in`](durable_queue::DurableQueue::push_in), or in any language by `SELECT durable.push('queue', 'payload')`. Each call of the trait
 //! calls one of these functions: one round trip, one transaction.
 //!
 //! ```no_run
@@ -15,7 +15,7 @@
 //! let mut client = postgres::Client::connect(&address, postgres::NoTls)?; // The application's.
 //! let mut transaction = client.transaction()?;
 //! transaction.execute("INSERT INTO users VALUES ($1)", &[&"ann"])?;
-//! mails.push_in_transaction(&mut transaction, "ann".to_owned(), Duration::from_secs(60))?;
+//! mails.push_in(&mut transaction, "ann".to_owned(), Duration::from_secs(60))?;
 //! transaction.commit()?; // The user and the mail, or neither.
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -30,7 +30,7 @@
 //!   through one fails;
 //! - tasks of an async runtime, if a blocked thread would delay other tasks. Calls and drops do not panic
 //!   there. But the application's own `postgres::Client` panics on a thread that runs tokio, and so does
-//!   [`EnqueueIn`] with its transactions: use `spawn_blocking`;
+//!   `push_in` with its transactions: use `tokio_postgres`, `sqlx` or `spawn_blocking`;
 //! - forked children, if the parent has opened the store: each call returns
 //!   [`Forked`](durable_queue::ErrorKind::Forked).
 //!
@@ -50,8 +50,11 @@ mod floors;
 mod listen;
 mod options;
 mod outbox;
+mod push_in;
 mod schema;
 mod session;
+#[cfg(feature = "sqlx")]
+mod sqlx;
 mod values;
 
 use std::fmt;
@@ -60,22 +63,23 @@ use std::time::Duration;
 
 use durable_queue::internals::{ANYTHING, Hub};
 use durable_queue::store::{
-    COUNT_LIMIT, Claim, Claimed, DeadJob, EnqueueIn, Lease, ListedJob, Result, Settle, Store,
-    StoreStats, Turn, Verdict, Watch, announced,
+    COUNT_LIMIT, Claim, Claimed, DeadJob, Lease, ListedJob, Result, Settle, Store, StoreStats,
+    Turn, Verdict, Watch, announced,
 };
 use durable_queue::{
     Cancelled, ErrorKind, JobId, NewJob, Notifier, Put, Reset, StoreError, StoreTime, Token, When,
     Which,
 };
 use postgres::Row;
-use postgres::types::Type;
 
 pub use durable_queue::internals::{PROBE_ANSWER, PROBE_EVERY};
 pub use options::{BUSY_TIMEOUT, PostgresOptions, SCHEMA, SESSIONS};
 pub use postgres;
+pub use push_in::Prepared;
+pub use tokio_postgres;
 pub use values::{KEY_LIMIT, PAYLOAD_LIMIT, PUSH_LIMIT};
 
-use self::failure::{failure, no_thread};
+use self::failure::no_thread;
 use self::floors::Floors;
 use self::listen::Queues;
 use self::outbox::Outbox;
@@ -192,7 +196,6 @@ fn one(rows: &[Row]) -> Result<&Row> {
 fn enqueue(
     name: &str,
     jobs: &[NewJob<'_>],
-    in_transaction: bool,
     call: impl FnOnce(&'static str, &Values<'_>) -> Result<Vec<Row>>,
 ) -> Result<(Vec<Put>, StoreTime, bool)> {
     check_name(name)?;
@@ -209,7 +212,7 @@ fn enqueue(
             &jobs.delays,
             &jobs.payloads,
             &jobs.urgents[0],
-            &in_transaction,
+            &false,
         ];
         call("enqueue_plain", values)?
     } else {
@@ -224,7 +227,7 @@ fn enqueue(
             &jobs.most_delays,
             &jobs.schedules,
             &jobs.urgents,
-            &in_transaction,
+            &false,
         ];
         call("enqueue", values)?
     };
@@ -240,34 +243,6 @@ fn enqueue(
         return Err(StoreError::lost_answer(ErrorKind::Corrupt));
     }
     Ok((puts, earliest, soon))
-}
-
-/// Parameter types of a function that [`enqueue`] calls.
-fn enqueue_types(function: &str) -> &'static [Type] {
-    if function == "enqueue_plain" {
-        &[
-            Type::TEXT,
-            Type::INT8_ARRAY,
-            Type::BOOL_ARRAY,
-            Type::BYTEA_ARRAY,
-            Type::BOOL,
-            Type::BOOL,
-        ]
-    } else {
-        &[
-            Type::TEXT,
-            Type::INT8_ARRAY,
-            Type::BOOL_ARRAY,
-            Type::BYTEA_ARRAY,
-            Type::BYTEA_ARRAY,
-            Type::INT2_ARRAY,
-            Type::INT8_ARRAY,
-            Type::BOOL_ARRAY,
-            Type::TEXT_ARRAY,
-            Type::BOOL_ARRAY,
-            Type::BOOL,
-        ]
-    }
 }
 
 /// Returns the id or the key.
@@ -314,7 +289,7 @@ impl Store for PostgresStore {
         {
             return self.push_one(name, job).map(|put| vec![put]);
         }
-        let (puts, earliest, soon) = enqueue(name, jobs, false, |function, values| {
+        let (puts, earliest, soon) = enqueue(name, jobs, |function, values| {
             self.call(name, function, values)
         })?;
         self.0.announce(By::Application, name, earliest, soon);
@@ -543,47 +518,5 @@ impl PostgresStore {
         let rows = self.call(name, function, &[&name, &ids])?;
         let count = one(&rows)?.try_get::<_, i64>(0).map_err(unreadable)?;
         Ok(usize::try_from(count).unwrap_or(0))
-    }
-}
-
-/// The transaction must be in the schema's database. After an error of the server it can only be rolled back,
-/// as after any statement's error. [`TooLarge`](ErrorKind::TooLarge) is reported before the server is called.
-///
-/// A job that is due within two minutes is announced after the commit, by a thread of the store that polls
-/// whether the transaction has ended: first after 2 ms, then at intervals of an eighth of the time that it
-/// has been open. Dropping the last clone of a store announces the jobs committed by then, and takes at most
-/// a second. One push per second notifies within its transaction instead, so a process that pushes rarely may
-/// end at any time after its commit. If a process dies within these milliseconds, or the store is dropped
-/// before the commit, other processes find the jobs by their regular looks
-/// ([`SAFETY_LOOK`](durable_queue::SAFETY_LOOK)).
-impl EnqueueIn for PostgresStore {
-    type Transaction<'t> = postgres::Transaction<'t>;
-
-    fn enqueue_in(
-        &self,
-        transaction: &mut postgres::Transaction<'_>,
-        name: &str,
-        jobs: &[NewJob<'_>],
-    ) -> Result<Vec<Put>> {
-        self.0.sessions.check_process()?;
-        SIZES.check(name, jobs)?;
-        let notifies = self.0.outbox.notifies(&self.0);
-        let mut number = None;
-        let (puts, earliest, soon) = enqueue(name, jobs, notifies, |function, values| {
-            let text = self.0.sessions.schema().enqueue_in(function, values.len());
-            // One round trip, because typed parameters need no separate prepare.
-            let types = enqueue_types(function).iter().cloned();
-            let values: Vec<_> = values.iter().copied().zip(types).collect();
-            let rows = transaction
-                .query_typed(&text, &values)
-                .map_err(|error| failure(&error))?;
-            let row = rows.first().map(|row| row.try_get::<_, i64>(4));
-            number = row.transpose().map_err(unreadable)?;
-            Ok(rows)
-        })?;
-        if let Some(number) = number.filter(|_| soon && !notifies) {
-            self.0.outbox.add(number, name, earliest);
-        }
-        Ok(puts)
     }
 }

@@ -81,13 +81,8 @@ impl Schema {
         }
     }
 
-    /// Returns a statement that inserts jobs, and has the transaction's id as an additional column.
-    pub(super) fn enqueue_in(&self, function: &str, parameters: usize) -> String {
-        let call = self.call(function, parameters);
-        call.replacen('*', "*, pg_current_xact_id()::text::bigint", 1)
-    }
-
-    fn render(&self, text: &str) -> String {
+    /// Returns the text with the schema's name.
+    pub(super) fn render(&self, text: &str) -> String {
         // Twice the interval of regular looks, for transactions that commit long after they have inserted a
         // job.
         let soon = StoreTime::from_micros(0).after(SAFETY_LOOK * 2).as_micros();

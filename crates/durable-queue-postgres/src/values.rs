@@ -9,7 +9,7 @@ use durable_queue::{ErrorKind, JobId, Merge, NewJob, Put, StoreError, StoreTime,
 use postgres::Row;
 use postgres::types::{IsNull, ToSql, Type, accepts, to_sql_checked};
 
-type Failure = Box<dyn std::error::Error + Sync + Send>;
+pub(super) type Failure = Box<dyn std::error::Error + Sync + Send>;
 
 /// Maximum size of a payload in bytes. The server would accept more, but needs several times as much memory.
 pub const PAYLOAD_LIMIT: usize = 64 << 20;
@@ -136,7 +136,7 @@ pub(super) fn is_plain(job: &NewJob<'_>) -> bool {
     job.key.is_none() && job.schedule.is_none() && !is_bounded
 }
 
-fn merge(merge: Merge) -> i16 {
+pub(super) fn merge(merge: Merge) -> i16 {
     match merge {
         Merge::Keep => 0,
         Merge::Earliest => 1,
@@ -147,13 +147,17 @@ fn merge(merge: Merge) -> i16 {
 
 /// Parses the outcome of a push, and the due time that was set.
 pub(super) fn put(row: &Row) -> Result<(Put, StoreTime), postgres::Error> {
-    let id = id_of(row.try_get(0)?);
-    let put = match row.try_get::<_, i16>(1)? {
+    let put = put_of(row.try_get(0)?, row.try_get(1)?);
+    Ok((put, StoreTime::from_micros(row.try_get(2)?)))
+}
+
+pub(super) fn put_of(id: i64, put: i16) -> Put {
+    let id = id_of(id);
+    match put {
         0 => Put::New(id),
         1 => Put::Merged(id),
         _ => Put::Kept(id),
-    };
-    Ok((put, StoreTime::from_micros(row.try_get(2)?)))
+    }
 }
 
 const START: i16 = 0;

@@ -16,10 +16,10 @@
 //! ```
 //!
 //! There is no push in the caller's own transaction, because the server has no suitable transactions: this
-//! store does not implement [`EnqueueIn`](durable_queue::EnqueueIn).
+//! store does not implement [`SqlStore`](durable_queue::SqlStore).
 //!
 //! ```compile_fail,E0277
-//! fn takes<S: durable_queue::EnqueueIn>() {}
+//! fn takes<S: durable_queue::SqlStore>() {}
 //! takes::<durable_queue_redis::RedisStore>();
 //! ```
 //!

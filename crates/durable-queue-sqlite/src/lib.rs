@@ -21,8 +21,11 @@
 
 mod claim;
 mod place;
+mod push_in;
 mod schema;
 mod sql;
+#[cfg(feature = "sqlx")]
+mod sqlx;
 mod watch;
 #[cfg(target_os = "linux")]
 mod writes;
@@ -32,14 +35,16 @@ mod writes;
 
 pub use rusqlite;
 
+pub use self::push_in::Prepared;
+
 use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use durable_queue::internals::{ANYTHING, Own, SharedClock};
 use durable_queue::store::{
-    Act, COUNT_LIMIT, Claim, DeadJob, EnqueueIn, JobState, Lease, ListedJob, RECALL, Result,
-    Settle, Store, StoreStats, Turn, Verdict, Watch, announced,
+    Act, COUNT_LIMIT, Claim, DeadJob, JobState, Lease, ListedJob, RECALL, Result, Settle, Store,
+    StoreStats, Turn, Verdict, Watch, announced,
 };
 use durable_queue::{
     Cancelled, ErrorKind, JobId, Merge, NewJob, Notifier, Notifiers, Put, Reset, StoreClock,
@@ -69,7 +74,8 @@ const STATEMENTS: usize = 64;
 /// A store in a file, for all processes of one machine. Clones share the connection.
 ///
 /// The file uses write-ahead mode. The tables are called `durable_..` and may be in the application's own
-/// file, so that jobs can be pushed in its transactions: see [`EnqueueIn`].
+/// file, so that jobs can be pushed in its transactions: see
+/// [`push_in`](durable_queue::DurableQueue::push_in).
 #[derive(Clone, Debug)]
 pub struct SqliteStore(Arc<Shared>);
 
@@ -266,9 +272,15 @@ fn failure(error: rusqlite::Error) -> StoreError {
         Some(ErrorCode::TooBig) => ErrorKind::TooLarge,
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => ErrorKind::Corrupt,
         Some(ErrorCode::SystemIoFailure) => ErrorKind::Unavailable,
+        _ if is_missing_table(&error.to_string()) => ErrorKind::NotInstalled,
         _ => ErrorKind::Other,
     };
     StoreError::new(kind).with_source(error)
+}
+
+/// Returns whether `SQLite`'s message says that the tables do not exist. It has no code for that.
+fn is_missing_table(message: &str) -> bool {
+    message.contains("no such table: ") && message.contains("durable_")
 }
 
 /// A commit that failed for lack of a lock or of space was rolled back. A commit that failed to sync may have
@@ -822,25 +834,6 @@ impl Store for SqliteStore {
                 .map(|id| execute(tx, sql::DELETE_DEAD, params![queue.id, number(*id)]));
             deleted.sum()
         })
-    }
-}
-
-/// Begin the transaction as IMMEDIATE: a deferred one that reads first may fail at its first write.
-impl EnqueueIn for SqliteStore {
-    type Transaction<'t> = Transaction<'t>;
-
-    fn enqueue_in(
-        &self,
-        transaction: &mut Transaction<'_>,
-        name: &str,
-        jobs: &[NewJob<'_>],
-    ) -> Result<Vec<Put>> {
-        self.0.link.get()?; // Fails in a forked child.
-        // All jobs or none, even if the caller continues after an error.
-        let savepoint = transaction.savepoint().map_err(failure)?;
-        let (puts, _) = enqueue(&savepoint, self.0.clock.now(), name, jobs)?;
-        savepoint.commit().map_err(failure)?;
-        Ok(puts)
     }
 }
 

@@ -10,8 +10,15 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
 use super::failure;
 
+/// The current time in microseconds, with the resolution of `SQLite`'s clock, a millisecond.
+macro_rules! now {
+    () => {
+        "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) * 1000"
+    };
+}
+
 /// Step `i` migrates from version `i` to `i + 1`. Released steps never change.
-const STEPS: [&str; 6] = [
+const STEPS: [&str; 7] = [
     // `due` is the time from which the job can be claimed: its due time, or the end of its lease. So jobs of
     // dead holders fall due by themselves, and one index serves all hot queries. `at` is the job's own due
     // time, `most` the bound of a debounce. `run` is 0 while the job is pending, else the job's id: each key
@@ -58,6 +65,34 @@ const STEPS: [&str; 6] = [
     // Jobs without a lease, so that claims ahead skip no leased ones. The version table now also has the
     // oldest version that may use the tables.
     "CREATE INDEX durable_job_free ON durable_job (queue, due, id) WHERE token IS NULL;",
+    // Pushes by any client: an insert into a view without rows. Only `queue` and `payload` are required.
+    // Without `due`, the job is due now. `merge`: 0 keep, 1 earliest, 2 latest, 3 debounce, up to `most`.
+    // `open` is ignored: see `PUSH`. The first insert has no `OR IGNORE`, which the conflict clause of the
+    // caller's own insert would replace.
+    concat!(
+        "CREATE VIEW durable_push (queue, payload, due, key, urgent, merge, most, open) AS
+        SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL WHERE 0;
+    CREATE TRIGGER durable_push_insert INSTEAD OF INSERT ON durable_push BEGIN
+        INSERT INTO durable_queue (name) SELECT NEW.queue
+            WHERE NOT EXISTS (SELECT 1 FROM durable_queue WHERE name = NEW.queue);
+        INSERT INTO durable_job (queue, due, at, most, key, payload, urgent)
+        SELECT q.id, min(t.at, t.most), min(t.at, t.most), t.most,
+            CAST(NEW.key AS BLOB), CAST(NEW.payload AS BLOB), coalesce(NEW.urgent, 0)
+        FROM durable_queue q, (SELECT coalesce(NEW.due, ",
+        now!(),
+        ") AS at, coalesce(NEW.most, 9223372036854775807) AS most) t
+        WHERE q.name = NEW.queue
+        ON CONFLICT (queue, key, run) WHERE key IS NOT NULL DO UPDATE SET
+            (due, at) = (SELECT m.at, m.at FROM (SELECT CASE NEW.merge
+                WHEN 1 THEN min(durable_job.at, excluded.at)
+                WHEN 2 THEN max(durable_job.at, excluded.at)
+                ELSE min(coalesce(NEW.due, ",
+        now!(),
+        "), durable_job.most) END AS at) m),
+            payload = excluded.payload, urgent = max(urgent, excluded.urgent), token = NULL
+            WHERE NEW.merge > 0;
+    END;"
+    ),
 ];
 
 /// The version that this crate writes.

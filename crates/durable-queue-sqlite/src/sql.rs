@@ -18,6 +18,17 @@ pub(super) const MERGE: &str = "UPDATE durable_job
         urgent = max(urgent, ?5), token = NULL
     WHERE id = ?1";
 
+/// A push in the caller's transaction. Returns the id, and 0 for a new job, 1 for a merged one, 2 for a kept
+/// one. `RETURNING` is evaluated after the view's trigger, in which a new job gets the greatest id. `open` is the
+/// key's open job before.
+pub(super) const PUSH: &str = "INSERT INTO durable_push
+    (queue, payload, due, key, urgent, merge, most, open)
+    SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7,
+        (SELECT j.id FROM durable_queue q JOIN durable_job j ON j.queue = q.id
+            WHERE q.name = ?1 AND j.key = ?4 AND j.run = 0)
+    RETURNING coalesce(open, (SELECT max(id) FROM durable_job)) AS id,
+        CASE WHEN open IS NULL THEN 0 WHEN merge > 0 THEN 1 ELSE 2 END AS put";
+
 /// Due urgent jobs that are not started, including those whose leases have expired. The index is named
 /// because statistics must not select another one: there may be many jobs in front.
 pub(super) const DUE_URGENT: &str = "SELECT id, at, 0, attempts, key, payload, schedule, urgent

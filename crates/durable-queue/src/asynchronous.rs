@@ -98,7 +98,10 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// # Errors
     /// The error of [`push_async`](Self::push_async), with the jobs.
     pub fn push_many_async(&self, jobs: Vec<Push<T>>) -> PushFuture<Vec<Put>, Vec<Push<T>>> {
-        let owned = jobs.iter().map(|job| self.owned(&job.value, job.job()));
+        let owned = jobs.iter().map(|job| {
+            let (value, job) = job.parts();
+            self.owned(value, job)
+        });
         let owned: Result<Vec<_>> = owned.collect();
         let shared = Arc::clone(self.shared());
         pushed(jobs, async move {

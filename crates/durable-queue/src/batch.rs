@@ -9,14 +9,14 @@ use crate::job::{JobId, Merge, NewJob, Put};
 use crate::payload::Payload;
 use crate::queue::{DurableQueue, encoded};
 use crate::shared::Shared;
-use crate::store::{EnqueueIn, Result, Store};
+use crate::store::{Result, Store};
 use crate::time::When;
 
 /// A job of a batch: see [`DurableQueue::push_many`].
 #[derive(Clone, PartialEq, Eq)]
 #[must_use = "it is pushed by `push_many`"]
 pub struct Push<T> {
-    pub(crate) value: T,
+    value: T,
     when: When,
     key: Option<Vec<u8>>,
     merge: Merge,
@@ -58,14 +58,15 @@ impl<T> Push<T> {
         self.value
     }
 
-    /// Returns the job with an empty payload.
-    pub(crate) fn job(&self) -> NewJob<'_> {
-        NewJob {
+    /// Returns the value, and the job with an empty payload.
+    pub(crate) fn parts(&self) -> (&T, NewJob<'_>) {
+        let job = NewJob {
             key: self.key.as_deref(),
             merge: self.merge,
             urgent: self.urgent,
             ..NewJob::plain(&[], self.when)
-        }
+        };
+        (&self.value, job)
     }
 }
 
@@ -104,9 +105,8 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// The store's error, with the jobs.
     pub fn push_many(&self, jobs: Vec<Push<T>>) -> Result<Vec<Put>, PushError<Vec<Push<T>>>> {
         let Shared { store, name, .. } = &**self.shared();
-        let entered = self.enter_all(jobs.iter().map(|job| (&job.value, job.job())), |jobs| {
-            store.enqueue(name, jobs)
-        });
+        let all = jobs.iter().map(Push::parts);
+        let entered = self.enter_all(all, |jobs| store.enqueue(name, jobs));
         entered.map_err(|error| PushError { value: jobs, error })
     }
 
@@ -130,49 +130,12 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         }
     }
 
-    /// [`push_many`](Self::push_many) in the caller's own transaction: see
-    /// [`push_in_transaction`](Self::push_in_transaction). The transaction locks the keys until it ends.
-    /// Transactions that push several keys should push them in the same order; otherwise a deadlock may abort
-    /// one of them.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use durable_queue::{DurableQueue, EnqueueIn, Merge, Push, PushError, When};
-    /// # fn ordered<S: EnqueueIn>(
-    /// #     jobs: &DurableQueue<String, S>, transaction: &mut S::Transaction<'_>,
-    /// # ) -> Result<(), PushError<Vec<Push<String>>>> {
-    /// let half_an_hour = Duration::from_secs(1_800);
-    /// let confirm = Push::new("confirm order 7".to_owned(), When::NOW).urgent();
-    /// let expire = Push::new("expire order 7".to_owned(), half_an_hour);
-    /// let expire = expire.keyed("order-7", Merge::Keep);
-    /// jobs.push_many_in_transaction(transaction, vec![confirm, expire])?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// The store's error, with the jobs. The transaction may have to be rolled back.
-    pub fn push_many_in_transaction(
-        &self,
-        transaction: &mut S::Transaction<'_>,
-        jobs: Vec<Push<T>>,
-    ) -> Result<Vec<Put>, PushError<Vec<Push<T>>>>
-    where
-        S: EnqueueIn,
-    {
-        let Shared { store, name, .. } = &**self.shared();
-        let entered = self.enter_all(jobs.iter().map(|job| (&job.value, job.job())), |jobs| {
-            store.enqueue_in(transaction, name, jobs)
-        });
-        entered.map_err(|error| PushError { value: jobs, error })
-    }
-
-    /// Encodes all jobs before it inserts any.
-    fn enter_all<'a>(
+    /// Encodes all jobs before it passes them to `enter`.
+    pub(crate) fn enter_all<'a, R>(
         &self,
         jobs: impl Iterator<Item = (&'a T, NewJob<'a>)>,
-        enter: impl FnOnce(&[NewJob<'_>]) -> Result<Vec<Put>>,
-    ) -> Result<Vec<Put>> {
+        enter: impl FnOnce(&[NewJob<'_>]) -> Result<R>,
+    ) -> Result<R> {
         let encoded = jobs.map(|(value, job)| Ok((encoded(value)?, job)));
         let encoded: Vec<_> = encoded.collect::<Result<_>>()?;
         let jobs = encoded.iter().map(|(payload, job)| NewJob {

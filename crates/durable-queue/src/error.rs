@@ -30,6 +30,9 @@ pub enum ErrorKind {
         /// The newest version that this crate supports.
         known: u32,
     },
+    /// The database of the caller's transaction does not contain the store's tables: it is not the database
+    /// that the store has opened.
+    NotInstalled,
     /// The server is configured to delete jobs when it runs out of memory.
     Evicting,
     /// The stored data are invalid.
@@ -133,6 +136,9 @@ impl fmt::Display for StoreError {
                     f,
                     "the store has version {found}, and {known} is the newest known here"
                 )
+            }
+            ErrorKind::NotInstalled => {
+                f.write_str("the transaction's database does not contain the store's tables")
             }
             ErrorKind::Evicting => f.write_str("the store may delete jobs to free memory"),
             ErrorKind::Corrupt => f.write_str("the store is corrupt"),

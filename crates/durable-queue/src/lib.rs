@@ -148,6 +148,7 @@ mod offset;
 mod payload;
 mod plan;
 mod pump;
+mod push_in;
 mod queue;
 mod reply;
 mod running;
@@ -182,10 +183,11 @@ pub use self::{
     notify::{Notifier, Notifiers, Registration},
     payload::{DecodeError, EncodeError, Payload},
     pump::{FIRST_PAUSE, LONGEST_PAUSE, SAFETY_LOOK},
+    push_in::{Answer, Async, Blocking, Mode, Parameter, PushIn, PushStatement, SqlStore},
     queue::{CancelError, DurableQueue, ShutDown},
     reply::SettleFuture,
     stats::Stats,
-    store::{EnqueueIn, Store},
+    store::Store,
     take::{TakeFuture, TakeManyFuture},
     time::{StoreClock, StoreTime, WallClock, When},
     worker::{MOST_JOBS, SHORTEST_PATIENCE, StartError, Worker, WorkerBuilder},

@@ -19,7 +19,7 @@ use crate::notify::ANYTHING;
 use crate::payload::{DecodeError, Payload, decoded};
 use crate::shared::Shared;
 use crate::stats::Stats;
-use crate::store::{DeadJob, EnqueueIn, ListedJob, Result, Store, StoreStats};
+use crate::store::{DeadJob, ListedJob, Result, Store, StoreStats};
 use crate::time::{StoreTime, When};
 
 /// A delay queue whose jobs are in a [`Store`], shared by all processes that use the store.
@@ -188,72 +188,6 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
             urgent: self.urgent,
             ..job
         })
-    }
-
-    /// Pushes a job in the caller's own transaction: the job exists if and only if the transaction commits.
-    /// Calling [`announce`](Self::announce) after the commit lets this process find the job without a look-up
-    /// of its own.
-    ///
-    /// # Errors
-    /// The store's error, with the value. The transaction may have to be rolled back.
-    pub fn push_in_transaction(
-        &self,
-        transaction: &mut S::Transaction<'_>,
-        value: T,
-        when: impl Into<When>,
-    ) -> Result<JobId, PushError<T>>
-    where
-        S: EnqueueIn,
-    {
-        let entered = self.enter_in(transaction, value, when.into(), None, Merge::Keep);
-        entered.map(Put::id)
-    }
-
-    /// [`push_keyed`](Self::push_keyed) in the caller's own transaction: see
-    /// [`push_in_transaction`](Self::push_in_transaction).
-    ///
-    /// # Errors
-    /// The store's error, with the value. The transaction may have to be rolled back.
-    pub fn push_keyed_in_transaction(
-        &self,
-        transaction: &mut S::Transaction<'_>,
-        key: impl AsRef<[u8]>,
-        value: T,
-        when: impl Into<When>,
-        merge: Merge,
-    ) -> Result<Put, PushError<T>>
-    where
-        S: EnqueueIn,
-    {
-        self.enter_in(transaction, value, when.into(), Some(key.as_ref()), merge)
-    }
-
-    fn enter_in(
-        &self,
-        transaction: &mut S::Transaction<'_>,
-        value: T,
-        when: When,
-        key: Option<&[u8]>,
-        merge: Merge,
-    ) -> Result<Put, PushError<T>>
-    where
-        S: EnqueueIn,
-    {
-        let Shared { store, name, .. } = &**self.shared();
-        let entered = encoded(&value).and_then(|payload| {
-            let job = NewJob {
-                payload: &payload,
-                when,
-                key,
-                merge,
-                schedule: None,
-                urgent: self.urgent,
-            };
-            store.enqueue_in(transaction, name, &[job])
-        });
-        entered
-            .map(|puts| puts[0])
-            .map_err(|error| PushError { value, error })
     }
 
     /// Announces jobs that the store may not have announced: after the commit of a transaction that has

@@ -150,24 +150,6 @@ pub trait Store: Send + Sync + 'static {
     fn delete_dead(&self, queue: &str, ids: &[JobId]) -> Result<usize>;
 }
 
-/// A store that can insert jobs as part of the caller's own transaction.
-pub trait EnqueueIn: Store {
-    /// The caller's transaction, of the store's database client.
-    type Transaction<'t>;
-
-    /// [`enqueue`](Store::enqueue) in the caller's transaction: the jobs exist if and only if it commits. No
-    /// notifier is called; a watch notices the commit.
-    ///
-    /// # Errors
-    /// The store's error. The transaction may have to be rolled back, depending on the client.
-    fn enqueue_in(
-        &self,
-        transaction: &mut Self::Transaction<'_>,
-        queue: &str,
-        jobs: &[NewJob<'_>],
-    ) -> Result<Vec<Put>>;
-}
-
 /// Subscription to a queue's changes. Polls for changes by other processes if the store cannot announce them.
 pub trait Watch: Send {
     /// Returns how often [`look`](Watch::look) has to be called, or `None` if the notifier is called without

@@ -33,7 +33,7 @@
 //! # At least once
 //! A job may be delivered twice, because the process may be killed between the work and the acknowledgement. So handlers
 //! must be idempotent, for example by an update that changes an order only if it is still open. A push in the
-//! application's transaction (`push_in_transaction`, on `SQLite` and `PostgreSQL`) adds the job if and only if the
+//! application's transaction (`push_in`, on `SQLite` and `PostgreSQL`) adds the job if and only if the
 //! transaction commits.
 //!
 //! # Several handlers

@@ -5,9 +5,7 @@ use std::time::Duration;
 use ::postgres::Client;
 use ::postgres::fallible_iterator::FallibleIterator as _;
 use durable_queue::testing::ManualStoreClock;
-use durable_queue::{
-    DurableQueue, EnqueueIn, Merge, NewJob, Notifier, Reset, Store, StoreTime, When,
-};
+use durable_queue::{DurableQueue, Merge, NewJob, Notifier, PushIn, Reset, Store, StoreTime, When};
 
 use super::Database;
 use crate::alike::{JOB, a_lost_listening_session_is_replaced, a_sleeping_queue_is_woken};

@@ -10,7 +10,7 @@ use ::postgres::Config;
 use ::postgres::config::Host;
 use durable_queue::store::{Act, Claim, JobState, ListedJob, Settle};
 use durable_queue::{
-    CarriedOut, DurableQueue, EnqueueIn, ErrorKind, NewJob, Notifier, Store, StoreTime, Token,
+    CarriedOut, DurableQueue, ErrorKind, NewJob, Notifier, PushIn, Store, StoreTime, Token,
 };
 use durable_queue_postgres::PostgresStore;
 

@@ -9,6 +9,7 @@
 )]
 
 mod announcing;
+mod clients;
 mod crashing;
 mod encrypting;
 mod failing;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use durable_queue::store::{Act, Claim, Lease, Settle, Verdict};
-use durable_queue::{EnqueueIn, JobId, Merge, NewJob, Store, Token, When};
+use durable_queue::{JobId, Merge, NewJob, PushIn, Store, Token, When};
 use testkit::{LIMIT, watchdog};
 
 use super::Database;

@@ -6,7 +6,7 @@ use std::time::Instant;
 use ::postgres::fallible_iterator::FallibleIterator as _;
 use ::postgres::{Client, Transaction};
 use durable_queue::store::Watch;
-use durable_queue::{EnqueueIn as _, NewJob, Notifier, Store as _, StoreTime};
+use durable_queue::{NewJob, Notifier, PushIn as _, Store as _, StoreTime};
 use durable_queue_postgres::PostgresStore;
 
 use super::Database;

@@ -4,7 +4,7 @@ use std::thread;
 
 use ::postgres::{Client, NoTls};
 use durable_queue::store::{Act, Claim, Settle};
-use durable_queue::{Cancelled, EnqueueIn, JobId, NewJob, Put, Store, Token, Which};
+use durable_queue::{Cancelled, JobId, NewJob, PushIn, Put, Store, Token, Which};
 use durable_queue_postgres::PostgresStore;
 use testkit::{LIMIT, watchdog};
 

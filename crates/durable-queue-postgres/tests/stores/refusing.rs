@@ -4,7 +4,7 @@
 use std::thread;
 
 use durable_queue::store::{Act, Claim, Lease, Settle, Verdict};
-use durable_queue::{CarriedOut, DurableQueue, EnqueueIn, ErrorKind, Store};
+use durable_queue::{CarriedOut, DurableQueue, ErrorKind, PushIn, Store};
 
 use super::Database;
 use crate::alike::{JOB, claim_of, count, shown, what};

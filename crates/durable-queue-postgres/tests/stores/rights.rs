@@ -6,8 +6,8 @@ use std::time::Duration;
 use ::postgres::{Config, NoTls};
 use durable_queue::store::{Act, Settle, Verdict};
 use durable_queue::{
-    CarriedOut, DurableQueue, EnqueueIn, ErrorKind, Merge, NewJob, Notifier, Reset, Store,
-    StoreError, Token, When,
+    CarriedOut, DurableQueue, ErrorKind, Merge, NewJob, Notifier, PushIn, Reset, Store, StoreError,
+    Token, When,
 };
 
 use super::Database;

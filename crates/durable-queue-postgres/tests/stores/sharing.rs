@@ -13,7 +13,7 @@ use std::time::Duration;
 use ::postgres::config::SslMode;
 use ::postgres::{Config, NoTls};
 use durable_queue::store::{Act, Claim, Settle};
-use durable_queue::{CarriedOut, EnqueueIn, ErrorKind, Merge, NewJob, Store};
+use durable_queue::{CarriedOut, ErrorKind, Merge, NewJob, PushIn, Store};
 use durable_queue_postgres::PostgresStore;
 
 use super::Database;

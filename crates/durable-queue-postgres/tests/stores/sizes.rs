@@ -1,9 +1,7 @@
 //! Size limits of jobs.
 
 use durable_queue::store::{Act, Settle};
-use durable_queue::{
-    Cancelled, CarriedOut, EnqueueIn, ErrorKind, NewJob, Store, StoreError, Which,
-};
+use durable_queue::{Cancelled, CarriedOut, ErrorKind, NewJob, PushIn, Store, StoreError, Which};
 use durable_queue_postgres::{KEY_LIMIT, PAYLOAD_LIMIT};
 
 use super::Database;

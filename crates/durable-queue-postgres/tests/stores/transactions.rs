@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use durable_queue::{DurableQueue, EnqueueIn, Merge, NewJob, Push, Put, Store, StoreTime, When};
+use durable_queue::{DurableQueue, Merge, NewJob, Push, PushIn, Put, Store, StoreTime, When};
 
 use super::Database;
 use crate::alike::{JOB, claim_of, count};
@@ -94,7 +94,7 @@ fn a_batch_with_keys_exists_only_if_the_callers_transaction_commits() {
             push("new").keyed("key", Merge::Earliest).urgent(),
             push("kept out").keyed("key", Merge::Keep),
         ];
-        let puts = queue.push_many_in_transaction(&mut transaction, batch);
+        let puts = queue.push_many_in(&mut transaction, batch);
         let puts = puts.unwrap();
         assert!(matches!(puts[0], Put::New(_)));
         assert_eq!(puts[1..], [Put::Merged(old), Put::Kept(old)]);

@@ -4,7 +4,7 @@ use std::thread;
 
 use durable_queue::store::{Act, Claim, Lease, Settle, Verdict};
 use durable_queue::{
-    CarriedOut, DurableQueue, EnqueueIn, ErrorKind, Merge, NewJob, Store, Token, When,
+    CarriedOut, DurableQueue, ErrorKind, Merge, NewJob, PushIn, Store, Token, When,
 };
 use durable_queue_sqlite::SqliteStore;
 use rusqlite::{Connection, TransactionBehavior};

@@ -5,6 +5,7 @@
     reason = "a helper that fails is a test that fails"
 )]
 
+mod clients;
 mod disk;
 #[cfg(unix)]
 mod process;
@@ -17,8 +18,7 @@ use std::time::Duration;
 use durable_queue::conformance::Fixture;
 use durable_queue::testing::ManualStoreClock;
 use durable_queue::{
-    Cancelled, CarriedOut, DurableQueue, EnqueueIn, ErrorKind, Merge, NewJob, Store, StoreError,
-    When,
+    Cancelled, CarriedOut, DurableQueue, ErrorKind, Merge, NewJob, PushIn, Store, StoreError, When,
 };
 use durable_queue_sqlite::SqliteOptions;
 use durable_queue_sqlite::SqliteStore;

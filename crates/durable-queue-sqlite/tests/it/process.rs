@@ -40,7 +40,7 @@ fn use_it(queue: &Queue, taken: [durable_queue::Claimed<String>; 4]) {
     assert!(is_forked(&refused.error) && refused.value == "job");
     let mut own = rusqlite::Connection::open_in_memory().unwrap();
     let mut own = own.transaction().unwrap();
-    let refused = queue.push_in_transaction(&mut own, job("job"), When::NOW);
+    let refused = queue.push_in(&mut own, job("job"), When::NOW);
     assert!(is_forked(&refused.unwrap_err().error));
     assert!(is_forked(&queue.list(None, 1).unwrap_err()));
     assert!(is_forked(&queue.pause(true).unwrap_err()));

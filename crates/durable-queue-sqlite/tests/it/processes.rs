@@ -114,7 +114,7 @@ fn a_job_of_the_callers_transaction_is_handed_out_after_its_commit() {
         .transaction_with_behavior(TransactionBehavior::Immediate)
         .unwrap();
     queue
-        .push_in_transaction(&mut transaction, job("own"), When::NOW)
+        .push_in(&mut transaction, job("own"), When::NOW)
         .unwrap();
     transaction.commit().unwrap();
     queue.announce();
@@ -134,7 +134,7 @@ fn a_pending_key_is_merged_in_the_callers_transaction_too() {
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .unwrap();
         let put = queue
-            .push_keyed_in_transaction(
+            .push_keyed_in(
                 &mut transaction,
                 "key",
                 job("second"),

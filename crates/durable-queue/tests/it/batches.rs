@@ -153,7 +153,7 @@ fn a_batch_of_the_callers_transaction_exists_only_if_it_commits() {
                 .keyed("key", Merge::Earliest)
                 .urgent(),
         ];
-        let puts = queue.push_many_in_transaction(&mut transaction, batch);
+        let puts = queue.push_many_in(&mut transaction, batch);
         let puts = puts.unwrap();
         assert!(matches!(puts[0], Put::New(_)));
         assert_eq!(puts[1], Put::Merged(first));

@@ -169,11 +169,9 @@ fn all_pushes_of_an_urgent_handle_are_urgent_and_no_others() {
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .unwrap();
         let within = &mut transaction;
+        queue.push_in(within, job("in"), SECOND).unwrap();
         queue
-            .push_in_transaction(within, job("in"), SECOND)
-            .unwrap();
-        queue
-            .push_keyed_in_transaction(within, key("b"), job("in"), SECOND, keep)
+            .push_keyed_in(within, key("b"), job("in"), SECOND, keep)
             .unwrap();
         transaction.commit().unwrap();
         let mut pushed = 6;

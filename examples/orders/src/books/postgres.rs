@@ -44,6 +44,7 @@ impl Postgres {
 }
 
 impl Database for Postgres {
+    type Transaction<'t> = Transaction<'t>;
     type Store = PostgresStore;
 
     fn queues(&self) -> &Queues<PostgresStore> {

@@ -42,6 +42,7 @@ impl Sqlite {
 }
 
 impl Database for Sqlite {
+    type Transaction<'t> = Transaction<'t>;
     type Store = SqliteStore;
 
     fn queues(&self) -> &Queues<SqliteStore> {

@@ -2,32 +2,31 @@
 
 use std::time::Duration;
 
-use durable_queue::{EnqueueIn, Merge};
+use durable_queue::{Blocking, Merge, PushIn, Store};
 
 use super::{Books, Change, Queues};
 use crate::shop::Failure;
 
-/// A transaction in which jobs can be entered.
-pub(crate) type Transaction<'t, D> = <<D as Database>::Store as EnqueueIn>::Transaction<'t>;
-
 /// A database with the orders and the jobs.
 pub(crate) trait Database: Send + Sync + 'static {
-    type Store: EnqueueIn + Clone;
+    /// A transaction in which jobs can be entered.
+    type Transaction<'t>;
+    type Store: Store + Clone + for<'t> PushIn<Self::Transaction<'t>, Mode = Blocking>;
 
     fn queues(&self) -> &Queues<Self::Store>;
 
     /// Runs `work` in a transaction, and commits unless it fails.
     fn transaction<R>(
         &self,
-        work: impl FnOnce(&mut Transaction<'_, Self>) -> Result<R, Failure>,
+        work: impl FnOnce(&mut Self::Transaction<'_>) -> Result<R, Failure>,
     ) -> Result<R, Failure>;
 
     /// Inserts an open order.
-    fn insert(transaction: &mut Transaction<'_, Self>) -> Result<i64, Failure>;
+    fn insert(transaction: &mut Self::Transaction<'_>) -> Result<i64, Failure>;
 
     /// Changes the state of an open order. Returns false if it is not open.
     fn change(
-        transaction: &mut Transaction<'_, Self>,
+        transaction: &mut Self::Transaction<'_>,
         order: i64,
         state: &str,
     ) -> Result<bool, Failure>;
@@ -47,13 +46,7 @@ impl<D: Database> Books for D {
         let order = self.transaction(|transaction| {
             let order = D::insert(transaction)?;
             let text = order.to_string();
-            timeouts.push_keyed_in_transaction(
-                transaction,
-                text.clone(),
-                text,
-                time_to_pay,
-                Merge::Keep,
-            )?;
+            timeouts.push_keyed_in(transaction, text.clone(), text, time_to_pay, Merge::Keep)?;
             Ok(order)
         })?;
         timeouts.announce();
@@ -66,7 +59,7 @@ impl<D: Database> Books for D {
             let was_open = D::change(transaction, order, change.state())?;
             if was_open {
                 let mail = format!("{order} {}", change.text());
-                mails.push_in_transaction(transaction, mail, Duration::ZERO)?;
+                mails.push_in(transaction, mail, Duration::ZERO)?;
             }
             Ok(was_open)
         })?;

@@ -1,0 +1,272 @@
+//! Pushes in the caller's own transaction: the statements, and their implementation for `postgres` and
+//! `tokio_postgres`.
+
+use bytes::BytesMut;
+use durable_queue::store::Result;
+use durable_queue::{
+    Answer, Async, Blocking, ErrorKind, Merge, NewJob, Parameter, PushIn, PushStatement, Put,
+    SqlStore, StoreError, StoreTime, When,
+};
+use postgres::Row;
+use postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+
+use super::failure::failure;
+use super::schema::Schema;
+use super::values::{Failure, SIZES, check_name, is_plain, merge, put_of, time};
+use super::{PostgresStore, unreadable};
+
+/// A statement that pushes jobs, to be run by a client of the application.
+#[derive(Debug)]
+#[must_use = "a push does nothing until it is run"]
+pub struct Prepared {
+    pub(super) statement: PushStatement,
+    queue: String,
+    jobs: usize,
+    /// Whether the statement notifies other processes.
+    notifies: bool,
+}
+
+/// The columns of a statement's row: id, outcome, due time, whether that is soon, number of the transaction.
+pub(super) type PutRow = (i64, i16, i64, bool, i64);
+
+/// Number of the transaction, for the outbox.
+const TRANSACTION: &str = "pg_current_xact_id()::text::bigint";
+
+impl Prepared {
+    pub(super) fn is_empty(&self) -> bool {
+        self.jobs == 0
+    }
+}
+
+impl SqlStore for PostgresStore {
+    type Prepared = Prepared;
+
+    fn prepare(&self, queue: &str, jobs: &[NewJob<'_>]) -> Result<Prepared> {
+        self.check(queue, jobs)?;
+        // Only one push per second notifies: see `outbox`.
+        let notifies = !jobs.is_empty() && self.0.outbox.notifies(&self.0);
+        Ok(Prepared {
+            statement: statement(self.0.sessions.schema(), queue, jobs, notifies),
+            queue: queue.to_owned(),
+            jobs: jobs.len(),
+            notifies,
+        })
+    }
+
+    fn push_statement(&self, queue: &str, job: &NewJob<'_>) -> Result<PushStatement> {
+        self.check(queue, &[*job])?;
+        let schema = self.0.sessions.schema();
+        Ok(statement(schema, queue, &[*job], true))
+    }
+}
+
+impl PostgresStore {
+    fn check(&self, queue: &str, jobs: &[NewJob<'_>]) -> Result<()> {
+        self.0.sessions.check_process()?;
+        check_name(queue)?;
+        SIZES.check(queue, jobs)
+    }
+
+    /// Called with the statement's rows.
+    pub(super) fn finish(&self, push: &Prepared, rows: &[PutRow]) -> Result<Vec<Put>> {
+        if rows.len() != push.jobs {
+            return Err(StoreError::new(ErrorKind::Corrupt));
+        }
+        let soon = rows.iter().filter(|row| row.3 && !push.notifies);
+        if let Some((_, _, due, _, number)) = soon.min_by_key(|row| row.2) {
+            let due = StoreTime::from_micros(*due);
+            self.0.outbox.add(*number, &push.queue, due);
+        }
+        Ok(rows.iter().map(|row| put_of(row.0, row.1)).collect())
+    }
+}
+
+fn statement(schema: &Schema, queue: &str, jobs: &[NewJob<'_>], notifies: bool) -> PushStatement {
+    let queue = Parameter::Text(queue.to_owned());
+    let bytes = |bytes: &[u8]| Some(bytes.to_owned());
+    if let ([job], false) = (jobs, notifies)
+        && is_plain(job)
+    {
+        // Without a function, which would cost a third of the server's time.
+        let (at, time) = match job.when {
+            // Never, in this context: the addition must not overflow.
+            When::After(_) if time(job.when).0 > i64::MAX / 2 => ("$2", i64::MAX),
+            When::After(_) => ("SCHEMA.clock() + $2", time(job.when).0),
+            When::At(at) => ("$2", at.as_micros()),
+        };
+        let text = format!(
+            "INSERT INTO SCHEMA.job AS j (queue, due, at, payload, urgent)
+            SELECT coalesce((SELECT q.id FROM SCHEMA.queue q WHERE q.name = $1), SCHEMA.queue_of($1)),
+                t.at, t.at, $3, $4
+            FROM (SELECT {at} AS at) t
+            RETURNING j.id, 0::smallint AS put, j.due, j.due < SCHEMA.clock() + SOON, {TRANSACTION}"
+        );
+        let parameters = vec![
+            queue,
+            Parameter::Integer(Some(time)),
+            Parameter::Bytes(bytes(job.payload)),
+            Parameter::Bool(job.urgent),
+        ];
+        return PushStatement::new(schema.render(&text), parameters);
+    }
+    let integers = |value: &dyn Fn(&NewJob<'_>) -> Option<i64>| {
+        Parameter::IntegerArray(jobs.iter().map(value).collect())
+    };
+    let bools = |value: &dyn Fn(&NewJob<'_>) -> Option<bool>| {
+        Parameter::BoolArray(jobs.iter().map(value).collect())
+    };
+    let most = |job: &NewJob<'_>| match job.merge {
+        Merge::DebounceUntil(most) => Some(time(most)),
+        _ => None,
+    };
+    let payloads = jobs.iter().map(|job| bytes(job.payload)).collect();
+    let mut parameters = vec![
+        queue,
+        integers(&|job| Some(time(job.when).0)),
+        bools(&|job| Some(time(job.when).1)),
+        Parameter::BytesArray(payloads),
+        Parameter::Bool(notifies),
+    ];
+    let is_as_first = |job: &NewJob<'_>| job.urgent == jobs[0].urgent;
+    let call = if jobs.iter().all(|job| is_plain(job) && is_as_first(job)) {
+        parameters.push(Parameter::Bool(jobs.first().is_some_and(|job| job.urgent)));
+        "enqueue_plain($1, $2, $3, $4, $6, $5)"
+    } else {
+        let keys = jobs.iter().map(|job| job.key.map(<[u8]>::to_owned));
+        parameters.extend([
+            Parameter::BytesArray(keys.collect()),
+            integers(&|job| Some(i64::from(merge(job.merge)))),
+            integers(&|job| most(job).map(|most| most.0)),
+            bools(&|job| most(job).map(|most| most.1)),
+            bools(&|job| Some(job.urgent)),
+        ]);
+        "enqueue($1, $2, $3, $4, $6, $7::bigint[]::smallint[], $8, $9, '{}'::text[], $10, $5)"
+    };
+    let columns = "o_id AS id, o_put AS put, o_due, o_soon";
+    let text = format!("SELECT {columns}, {TRANSACTION} FROM SCHEMA.{call}");
+    PushStatement::new(schema.render(&text), parameters)
+}
+
+/// The transaction must be in the store's database. After an error of the server it can only be rolled back,
+/// as after any statement's error. [`TooLarge`](ErrorKind::TooLarge) is reported before the server is called.
+///
+/// A job that is due within two minutes is announced after the commit, by a thread of the store that polls
+/// whether the transaction has ended: first after 2 ms, then at intervals of an eighth of the time that it
+/// has been open. Dropping the last clone of a store announces the jobs committed by then, and takes at most
+/// a second. One push per second notifies within its transaction instead, so a process that pushes rarely may
+/// end at any time after its commit. If a process dies within these milliseconds, or the store is dropped
+/// before the commit, other processes find the jobs by their regular looks
+/// ([`SAFETY_LOOK`](durable_queue::SAFETY_LOOK)).
+impl PushIn<postgres::Transaction<'_>> for PostgresStore {
+    type Mode = Blocking;
+
+    fn run<'a, R: Send + 'a>(
+        &'a self,
+        transaction: &'a mut postgres::Transaction<'_>,
+        push: Prepared,
+        then: impl FnOnce(Result<Vec<Put>>) -> R + Send + 'a,
+    ) -> R {
+        if push.is_empty() {
+            return then(Ok(Vec::new()));
+        }
+        let parameters = bound(&push.statement);
+        let rows = transaction.query_typed(&push.statement.sql, &typed(&parameters));
+        then(self.finish_rows(&push, rows))
+    }
+}
+
+/// Like that of `postgres::Transaction`.
+impl PushIn<tokio_postgres::Transaction<'_>> for PostgresStore {
+    type Mode = Async;
+
+    fn run<'a, R: Send + 'a>(
+        &'a self,
+        transaction: &'a mut tokio_postgres::Transaction<'_>,
+        push: Prepared,
+        then: impl FnOnce(Result<Vec<Put>>) -> R + Send + 'a,
+    ) -> Answer<'a, Async, R> {
+        Box::pin(async move {
+            if push.is_empty() {
+                return then(Ok(Vec::new()));
+            }
+            let parameters = bound(&push.statement);
+            let rows = transaction
+                .query_typed(&push.statement.sql, &typed(&parameters))
+                .await;
+            then(self.finish_rows(&push, rows))
+        })
+    }
+}
+
+impl PostgresStore {
+    fn finish_rows(
+        &self,
+        push: &Prepared,
+        rows: std::result::Result<Vec<Row>, postgres::Error>,
+    ) -> Result<Vec<Put>> {
+        let rows = rows.map_err(|error| failure(&error))?;
+        let read = |row: &Row| {
+            Ok((
+                row.try_get(0)?,
+                row.try_get(1)?,
+                row.try_get(2)?,
+                row.try_get(3)?,
+                row.try_get(4)?,
+            ))
+        };
+        let rows = rows
+            .iter()
+            .map(read)
+            .collect::<std::result::Result<Vec<PutRow>, _>>();
+        self.finish(push, &rows.map_err(unreadable)?)
+    }
+}
+
+fn bound(statement: &PushStatement) -> Vec<Bound<'_>> {
+    statement.parameters.iter().map(Bound).collect()
+}
+
+/// One round trip, because typed parameters need no separate prepare.
+fn typed<'a>(parameters: &'a [Bound<'a>]) -> Vec<(&'a (dyn ToSql + Sync), Type)> {
+    let typed = |it: &'a Bound<'a>| (it as &(dyn ToSql + Sync), it.kind());
+    parameters.iter().map(typed).collect()
+}
+
+/// Its `Debug`, which clients log, is the parameter's, without the value.
+#[derive(Debug)]
+struct Bound<'a>(&'a Parameter);
+
+impl Bound<'_> {
+    fn kind(&self) -> Type {
+        match self.0 {
+            Parameter::Text(_) => Type::TEXT,
+            Parameter::Integer(_) => Type::INT8,
+            Parameter::Bool(_) => Type::BOOL,
+            Parameter::BytesArray(_) => Type::BYTEA_ARRAY,
+            Parameter::IntegerArray(_) => Type::INT8_ARRAY,
+            Parameter::BoolArray(_) => Type::BOOL_ARRAY,
+            _ => Type::BYTEA,
+        }
+    }
+}
+
+impl ToSql for Bound<'_> {
+    fn to_sql(&self, kind: &Type, out: &mut BytesMut) -> std::result::Result<IsNull, Failure> {
+        match self.0 {
+            Parameter::Text(value) => value.to_sql(kind, out),
+            Parameter::Bytes(value) => value.to_sql(kind, out),
+            Parameter::Integer(value) => value.to_sql(kind, out),
+            Parameter::Bool(value) => value.to_sql(kind, out),
+            Parameter::BytesArray(value) => value.to_sql(kind, out),
+            Parameter::IntegerArray(value) => value.to_sql(kind, out),
+            Parameter::BoolArray(value) => value.to_sql(kind, out),
+            _ => Ok(IsNull::Yes),
+        }
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true // The statement has the types of `kind`.
+    }
+
+    to_sql_checked!();
+}

@@ -1,0 +1,291 @@
+//! Pushes in transactions of each client.
+
+use durable_queue::{ErrorKind, Push, Store as _, When};
+use durable_queue_sqlite::SqliteStore;
+use durable_queue_tests::call_in;
+use durable_queue_tests::clients::{self, Call, Client, Outcome, Queue, REFUSED, Value};
+use durable_queue_tests::support::Folder;
+use rusqlite::{Connection, TransactionBehavior};
+use sqlx::{Connection as _, SqliteConnection};
+use tokio::runtime::Runtime;
+
+struct Rusqlite(Connection);
+
+impl Client<SqliteStore> for Rusqlite {
+    fn transact(
+        &mut self,
+        queue: &Queue<SqliteStore>,
+        calls: Vec<Call>,
+        commit: bool,
+    ) -> Vec<Outcome> {
+        let behavior = TransactionBehavior::Immediate;
+        let mut tx = self.0.transaction_with_behavior(behavior).unwrap();
+        let outcomes = calls.into_iter().map(|call| call_in!(queue, &mut tx, call));
+        let outcomes = outcomes.collect();
+        if commit {
+            tx.commit().unwrap();
+        } else {
+            tx.rollback().unwrap();
+        }
+        outcomes
+    }
+}
+
+struct Sqlx {
+    runtime: Runtime,
+    connection: SqliteConnection,
+    /// Whether pushes get the connection instead of the transaction.
+    by_connection: bool,
+}
+
+impl Client<SqliteStore> for Sqlx {
+    fn transact(
+        &mut self,
+        queue: &Queue<SqliteStore>,
+        calls: Vec<Call>,
+        commit: bool,
+    ) -> Vec<Outcome> {
+        let work = async {
+            let mut tx = self.connection.begin_with("BEGIN IMMEDIATE").await.unwrap();
+            let mut outcomes = Vec::new();
+            for call in calls {
+                outcomes.push(if self.by_connection {
+                    call_in!(queue, &mut *tx, call, await)
+                } else {
+                    call_in!(queue, &mut tx, call, await)
+                });
+            }
+            if commit {
+                tx.commit().await.unwrap();
+            } else {
+                tx.rollback().await.unwrap();
+            }
+            outcomes
+        };
+        self.runtime.block_on(work)
+    }
+}
+
+fn sqlx(path: &std::path::Path, by_connection: bool) -> Sqlx {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path);
+    let connection = runtime.block_on(SqliteConnection::connect_with(&options));
+    Sqlx {
+        connection: connection.unwrap(),
+        runtime,
+        by_connection,
+    }
+}
+
+/// Runs a test for each client, each with files of its own: the store's, and one that is not a store's.
+fn for_each_client(
+    test: impl Fn(SqliteStore, &mut dyn Client<SqliteStore>, &mut dyn Client<SqliteStore>),
+) {
+    for kind in 0..3 {
+        let folder = Folder::new();
+        let path = folder.file("jobs");
+        let store = SqliteStore::open(&path).unwrap();
+        let other = folder.file("other");
+        drop(
+            Connection::open(&other)
+                .unwrap()
+                .execute_batch("CREATE TABLE t (a)"),
+        );
+        let open = |path: &std::path::Path| -> Box<dyn Client<SqliteStore>> {
+            match kind {
+                0 => Box::new(Rusqlite(Connection::open(path).unwrap())),
+                _ => Box::new(sqlx(path, kind == 2)),
+            }
+        };
+        test(store, &mut *open(&path), &mut *open(&other));
+    }
+}
+
+#[test]
+fn jobs_exist_if_and_only_if_the_transaction_commits() {
+    for_each_client(|store, client, _| {
+        clients::jobs_exist_if_and_only_if_the_transaction_commits(store, client);
+    });
+}
+
+#[test]
+fn payloads_and_keys_are_stored_byte_for_byte() {
+    for_each_client(|store, client, _| {
+        clients::payloads_and_keys_are_stored_byte_for_byte(store, client);
+    });
+}
+
+#[test]
+fn pushes_have_the_same_effect_as_those_of_the_store() {
+    for_each_client(|store, client, _| {
+        clients::pushes_have_the_same_effect_as_those_of_the_store(&store, client);
+    });
+}
+
+#[test]
+fn a_delay_counts_from_the_push() {
+    for_each_client(|store, client, _| clients::a_delay_counts_from_the_push(store, client));
+}
+
+#[test]
+fn a_payload_that_cannot_be_encoded_is_returned() {
+    for_each_client(|store, client, _| {
+        clients::a_payload_that_cannot_be_encoded_is_returned(store, client);
+    });
+}
+
+#[test]
+fn a_database_without_the_tables_is_reported() {
+    for_each_client(|store, _, other| {
+        clients::a_database_without_the_tables_is_reported(store, other);
+    });
+}
+
+#[test]
+fn pushes_of_an_urgent_handle_are_urgent() {
+    for_each_client(|store, client, _| {
+        clients::pushes_of_an_urgent_handle_are_urgent(store, client);
+    });
+}
+
+#[test]
+fn a_batch_is_pushed_completely_or_not_at_all() {
+    let refused = str::from_utf8(REFUSED).unwrap();
+    for kind in 0..3 {
+        let folder = Folder::new();
+        let path = folder.file("jobs");
+        let store = SqliteStore::open(&path).unwrap();
+        let own = Connection::open(&path).unwrap();
+        for when in ["INSERT", "UPDATE"] {
+            own.execute_batch(&format!(
+                "CREATE TRIGGER refuse_{when} BEFORE {when} ON durable_job
+                WHEN NEW.payload = CAST('{refused}' AS BLOB)
+                BEGIN SELECT RAISE(ABORT, 'refused'); END"
+            ))
+            .unwrap();
+        }
+        let client: &mut dyn Client<SqliteStore> = match kind {
+            0 => &mut Rusqlite(own),
+            _ => &mut sqlx(&path, kind == 2),
+        };
+        clients::a_batch_is_pushed_completely_or_not_at_all(store, client);
+    }
+}
+
+/// Another writer has the file.
+#[test]
+fn a_locked_file_is_busy() {
+    let folder = Folder::new();
+    let path = folder.file("jobs");
+    let queue: Queue<SqliteStore> = Queue::new("queue", SqliteStore::open(&path).unwrap());
+    let mut holder = Connection::open(&path).unwrap();
+    let _held = holder
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .unwrap();
+    let mut own = Connection::open(&path).unwrap();
+    own.busy_timeout(std::time::Duration::ZERO).unwrap();
+    let mut tx = own.transaction().unwrap();
+    let failed = queue
+        .push_in(&mut tx, Value(b"one".to_vec()), When::NOW)
+        .unwrap_err();
+    assert_eq!(failed.error.kind(), ErrorKind::Busy);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path);
+        let options = options.busy_timeout(std::time::Duration::ZERO);
+        let mut own = SqliteConnection::connect_with(&options).await.unwrap();
+        let mut tx = own.begin().await.unwrap();
+        let pushed = queue
+            .push_in(&mut tx, Value(b"one".to_vec()), When::NOW)
+            .await;
+        let failed = pushed.unwrap_err();
+        assert_eq!(
+            (failed.error.kind(), failed.value.0),
+            (ErrorKind::Busy, b"one".to_vec())
+        );
+    });
+}
+
+/// The view, for clients in any language: text and bytes, with defaults, and under any conflict clause.
+#[test]
+fn an_insert_into_the_view_pushes_a_job() {
+    let folder = Folder::new();
+    let path = folder.file("jobs");
+    let queue: Queue<SqliteStore> = Queue::new("queue", SqliteStore::open(&path).unwrap());
+    let own = Connection::open(&path).unwrap();
+    own.execute_batch(
+        "INSERT INTO durable_push (queue, payload) VALUES ('queue', 'text ü');
+        INSERT INTO durable_push (queue, payload, due, key) VALUES ('queue', x'00ff', 5, 'key');
+        INSERT OR REPLACE INTO durable_push (queue, payload, due, key) VALUES ('queue', 'kept', 4, 'key');
+        INSERT OR IGNORE INTO durable_push (queue, payload, key, merge, urgent, due)
+            VALUES ('queue', 'merged', 'key', 1, 1, 3);",
+    )
+    .unwrap();
+    let queues: u32 = own
+        .query_row("SELECT count(*) FROM durable_queue", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(queues, 1);
+    let now = || queue.store().turn("queue", &[], None).unwrap().now;
+    let listed = queue.list(None, 10).unwrap();
+    let [keyed, text] = &listed[..] else {
+        panic!("{listed:?}")
+    };
+    assert_eq!((keyed.due.as_micros(), keyed.urgent), (3, true));
+    // SQLite's clock is rounded to a millisecond.
+    let age = now().as_micros() - text.due.as_micros();
+    assert!((-1_000..60_000_000).contains(&age), "{age}");
+    testkit::watchdog(testkit::LIMIT, || {
+        for expected in ["merged", "text ü"] {
+            let job = queue.take().unwrap();
+            assert_eq!(job.0, expected.as_bytes());
+            job.ack().unwrap();
+        }
+    });
+    for incomplete in ["(queue) VALUES ('queue')", "(payload) VALUES ('text')"] {
+        let text = format!("INSERT INTO durable_push {incomplete}");
+        own.execute_batch(&text).unwrap_err();
+    }
+}
+
+#[test]
+fn a_push_statement_runs_in_any_client_and_shows_no_values() {
+    use durable_queue::Parameter;
+    let folder = Folder::new();
+    let path = folder.file("jobs");
+    let queue: Queue<SqliteStore> = Queue::new("queue", SqliteStore::open(&path).unwrap());
+    let push = Push::new(Value(b"hunter2".to_vec()), When::NOW);
+    let push = push
+        .keyed("hunter2", durable_queue::Merge::Debounce)
+        .urgent();
+    let own = Connection::open(&path).unwrap();
+    let mut found = Vec::new();
+    for _ in 0..2 {
+        let push = queue.push_statement(&push).unwrap();
+        let shown = format!("{push:?} {:?}", push.parameters);
+        assert!(!shown.contains("hunter2"));
+        let bound = push
+            .parameters
+            .into_iter()
+            .map(|parameter| match parameter {
+                Parameter::Text(text) => rusqlite::types::Value::Text(text),
+                Parameter::Bytes(Some(bytes)) => rusqlite::types::Value::Blob(bytes),
+                Parameter::Integer(Some(number)) => rusqlite::types::Value::Integer(number),
+                Parameter::Bool(value) => rusqlite::types::Value::Integer(i64::from(value)),
+                _ => rusqlite::types::Value::Null,
+            });
+        let mut statement = own.prepare(&push.sql).unwrap();
+        let read = |row: &rusqlite::Row<'_>| Ok((row.get("id")?, row.get("put")?));
+        let row: (u64, u64) = statement
+            .query_row(rusqlite::params_from_iter(bound), read)
+            .unwrap();
+        found.push(row);
+    }
+    let stored = queue.list(None, 10).unwrap();
+    assert_eq!(stored.len(), 1);
+    let id = stored[0].id.as_u64();
+    assert_eq!(found, [(id, 0), (id, 1)]);
+}
