@@ -121,9 +121,12 @@ mod config;
 pub mod conformance;
 mod control;
 mod error;
+#[cfg(feature = "async")]
+mod handler;
 mod horizon;
 pub mod internals;
 mod job;
+mod lost;
 mod notify;
 mod offset;
 mod payload;
@@ -131,8 +134,12 @@ mod plan;
 mod pump;
 mod queue;
 mod reply;
+#[cfg(feature = "async")]
+mod run;
 mod running;
 mod schedule;
+#[cfg(feature = "async")]
+mod set;
 mod shared;
 mod stats;
 pub mod store;
@@ -144,6 +151,12 @@ mod worker;
 
 #[cfg(feature = "json")]
 pub use self::payload::Json;
+#[cfg(feature = "async")]
+pub use self::{
+    handler::Job,
+    run::Run,
+    worker::Context,
+};
 #[cfg(feature = "cron")]
 pub use self::schedule::{Schedule, ScheduleError};
 pub use dedup_queue::{
@@ -159,6 +172,7 @@ pub use self::{
     error::{CarriedOut, ErrorKind, LONGEST_ERROR, PushError, SettleError, StoreError, TakeError},
     horizon::{HORIZON, LONGEST_HORIZON},
     job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Token, Which},
+    lost::LostFuture,
     notify::{Notifier, Notifiers, Registration},
     payload::{DecodeError, EncodeError, Payload},
     pump::{FIRST_PAUSE, LONGEST_PAUSE, SAFETY_LOOK},
@@ -168,7 +182,7 @@ pub use self::{
     store::{EnqueueIn, Store},
     take::{TakeFuture, TakeManyFuture},
     time::{StoreClock, StoreTime, WallClock, When},
-    worker::{MOST_JOBS, SHORTEST_PATIENCE, StartError, Worker, WorkerBuilder},
+    worker::{MOST_JOBS, NoContext, SHORTEST_PATIENCE, StartError, Worker, WorkerBuilder},
 };
 
 // Compiles and runs the README's examples.
