@@ -270,7 +270,10 @@ impl Control {
             }
             state.calls.close(wakes);
             #[cfg(feature = "async")]
-            state.at_close.drain(..).for_each(|waiter| wakes.push(waiter));
+            state
+                .at_close
+                .drain(..)
+                .for_each(|waiter| wakes.push(waiter));
             state.sleep = None;
         });
     }
@@ -418,7 +421,10 @@ impl Control {
             state.cut_short = cut_short;
             state.calls.close(wakes);
             #[cfg(feature = "async")]
-            state.at_close.drain(..).for_each(|waiter| wakes.push(waiter));
+            state
+                .at_close
+                .drain(..)
+                .for_each(|waiter| wakes.push(waiter));
             state.at_end.drain(..).for_each(|waiter| wakes.push(waiter));
             (mem::take(&mut state.commands), mem::take(&mut state.quiet))
         });

@@ -151,14 +151,10 @@ mod worker;
 
 #[cfg(feature = "json")]
 pub use self::payload::Json;
-#[cfg(feature = "async")]
-pub use self::{
-    handler::Job,
-    run::Run,
-    worker::Context,
-};
 #[cfg(feature = "cron")]
 pub use self::schedule::{Schedule, ScheduleError};
+#[cfg(feature = "async")]
+pub use self::{handler::Job, run::Run, worker::Context};
 pub use dedup_queue::{
     Exponential, FastSlow, Jitter, Jittered, MaxOf, RateLimiter, TokenBucket, WithMaxWait,
 };

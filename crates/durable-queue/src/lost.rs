@@ -95,7 +95,11 @@ impl Future for LostFuture {
         let is_set = self.wait_with(&mut waker);
         // USER CODE: the drop of a waker that is stale or not needed. After the unlock.
         drop_quietly(waker);
-        if is_set { Poll::Ready(()) } else { Poll::Pending }
+        if is_set {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
     }
 }
 
@@ -105,7 +109,13 @@ impl Drop for LostFuture {
             return;
         };
         // The list is empty after the signal.
-        let waker = self.flag.0.waiting.lock().get_mut(place).and_then(Option::take);
+        let waker = self
+            .flag
+            .0
+            .waiting
+            .lock()
+            .get_mut(place)
+            .and_then(Option::take);
         // USER CODE: the drop of a waker that was not called.
         drop_quietly(waker);
     }

@@ -222,7 +222,9 @@ impl<S: Store, A> Dispatch<S, A> {
     fn go_on(&mut self) -> Poll<Result<ShutDown, TakeError>> {
         if let Stage::Taking(call) = self.stage {
             let room = self.most - self.set.len();
-            let is_open = self.shared.ask_for(call, room, &mut self.done, self.set.event());
+            let is_open = self
+                .shared
+                .ask_for(call, room, &mut self.done, self.set.event());
             match is_open {
                 Some(call) => self.stage = Stage::Taking(call),
                 None => self.begin_to_end(),

@@ -79,7 +79,10 @@ pub struct WorkerBuilder<T: Payload, S: Store, C = NoContext> {
     grace: Option<Duration>,
     #[cfg(feature = "async")]
     cancels_on_lost_lease: bool,
-    #[cfg_attr(not(feature = "async"), expect(dead_code, reason = "only async handlers have one"))]
+    #[cfg_attr(
+        not(feature = "async"),
+        expect(dead_code, reason = "only async handlers have one")
+    )]
     context: C,
 }
 

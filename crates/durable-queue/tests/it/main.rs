@@ -14,7 +14,11 @@ mod batches;
 mod clocks;
 mod faults;
 mod futures;
+#[cfg(feature = "async")]
+mod handlers;
 mod horizon;
+#[cfg(feature = "async")]
+mod latch;
 mod leases;
 mod locked;
 mod party;

@@ -11,6 +11,7 @@
 mod ahead;
 mod calls;
 mod close;
+mod handlers;
 mod leases;
 mod lost;
 mod sleep;
