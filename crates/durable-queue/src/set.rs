@@ -86,7 +86,7 @@ impl<A> FutureSet<A> {
     pub(crate) fn new() -> Self {
         let woken = Arc::new(Woken {
             process: Process::current(),
-            state: Mutex::default(),
+            state: Mutex::new(State::default()),
         });
         let event = Member {
             woken: Arc::clone(&woken),
