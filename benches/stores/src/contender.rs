@@ -90,6 +90,8 @@ pub enum Can {
     Start,
     /// It differs from another contender only in how many jobs a worker claims.
     Work,
+    /// It runs many handlers at a time.
+    Handle,
     /// A yardstick of pushes.
     Push,
     /// Rows of an application, with or without jobs.

@@ -91,6 +91,42 @@ const CONTENDERS: &[Contender] = &[
         can: Can::Work,
     },
     Contender {
+        name: "ours threads, PostgreSQL",
+        needs: Needs::Postgres,
+        open: |address| postgres(address, Way::Threads),
+        can: Can::Handle,
+    },
+    Contender {
+        name: "ours threads, SQLite",
+        needs: Needs::Folder,
+        open: |address| sqlite(address, Way::Threads),
+        can: Can::Handle,
+    },
+    Contender {
+        name: "ours run_async, PostgreSQL",
+        needs: Needs::Postgres,
+        open: |address| postgres(address, Way::Run),
+        can: Can::Handle,
+    },
+    Contender {
+        name: "ours run_async, SQLite",
+        needs: Needs::Folder,
+        open: |address| sqlite(address, Way::Run),
+        can: Can::Handle,
+    },
+    Contender {
+        name: "ours start_async, PostgreSQL",
+        needs: Needs::Postgres,
+        open: |address| postgres(address, Way::Pool),
+        can: Can::Handle,
+    },
+    Contender {
+        name: "ours start_async, SQLite",
+        needs: Needs::Folder,
+        open: |address| sqlite(address, Way::Pool),
+        can: Can::Handle,
+    },
+    Contender {
         name: "bare INSERT, PostgreSQL",
         needs: Needs::Postgres,
         open: |address| Ok(Box::new(Insert::open(address, SESSIONS)?)),

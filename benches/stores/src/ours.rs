@@ -3,13 +3,19 @@
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
+use async_pool::AsyncPool;
 use durable_queue::store::{Claim, Store};
-use durable_queue::{DurableQueue, HORIZON, LEASE, ShutDown, Token, When, Worker};
+use durable_queue::{DurableQueue, HORIZON, LEASE, ShutDown, Token, When, Worker, WorkerBuilder};
 use stores::{Fault, Handler, Job, Outcome, Queue, Workers};
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 pub const NAME: &str = "bench";
 /// Jobs that a worker takes at a time.
 const BATCH: NonZeroUsize = NonZeroUsize::new(100).expect("it is not zero");
+/// Handlers that run at a time.
+const HANDLERS: usize = 100;
 const SHUTDOWN: Duration = Duration::from_secs(5);
 
 type Open<S> = dyn Fn() -> Outcome<S> + Send + Sync;
@@ -25,6 +31,12 @@ pub enum Way {
     AtTheTime,
     /// Confirmed, with a worker that chooses the size of its claims itself.
     Adaptive,
+    /// With a hundred threads for handlers.
+    Threads,
+    /// With a hundred async handlers, in a task of tokio.
+    Run,
+    /// With a hundred async handlers, each a task of an `AsyncPool`.
+    Pool,
 }
 
 /// Pushes use `queue`; each worker opens the store again.
@@ -95,21 +107,47 @@ impl<S: Store + Clone> Queue for Ours<S> {
         for _ in 0..workers {
             let queue = DurableQueue::builder(NAME, (self.open)()?);
             let queue: DurableQueue<String, S> = match self.way {
-                Way::Confirmed | Way::Adaptive => queue,
+                Way::Confirmed | Way::Adaptive | Way::Threads | Way::Run | Way::Pool => queue,
                 Way::Unconfirmed => queue.confirm(false),
                 Way::AtTheTime => queue.horizon(Duration::ZERO),
             }
             .build()?;
             let handler = handler.clone();
+            let builder = Worker::builder(queue);
             let worker = match self.way {
-                Way::Adaptive => Worker::builder(queue),
-                _ => Worker::builder(queue).batch(BATCH),
+                Way::Run => {
+                    team.0
+                        .push(Box::new(Task::new(builder.concurrency(HANDLERS), handler)?));
+                    continue;
+                }
+                Way::Pool => {
+                    let pool = AsyncPool::builder().build()?;
+                    let builder = builder.concurrency(HANDLERS);
+                    builder.start_async(&pool, move |job| {
+                        let handler = handler.clone();
+                        async move {
+                            handler(&job);
+                            Ok::<(), Fault>(())
+                        }
+                    })?
+                }
+                Way::Confirmed
+                | Way::Unconfirmed
+                | Way::AtTheTime
+                | Way::Adaptive
+                | Way::Threads => {
+                    let builder = match self.way {
+                        Way::Adaptive => builder,
+                        Way::Threads => builder.concurrency(HANDLERS),
+                        _ => builder.batch(BATCH),
+                    };
+                    builder.start(move |job| {
+                        handler(job);
+                        Ok::<(), Fault>(())
+                    })?
+                }
             };
-            let worker = worker.start(move |job| {
-                handler(job);
-                Ok::<(), Fault>(())
-            })?;
-            team.0.push(worker);
+            team.0.push(Box::new(worker));
         }
         Ok(Box::new(team))
     }
@@ -135,17 +173,71 @@ impl<S: Store + Clone> Queue for Ours<S> {
     }
 }
 
-struct Team<S: Store>(Vec<Worker<String, S>>);
+/// A worker that can be told to end, and waited for.
+trait Member {
+    fn close(&mut self);
+    fn end(&mut self) -> bool;
+}
 
-impl<S: Store> Workers for Team<S> {}
+impl<S: Store> Member for Worker<String, S> {
+    fn close(&mut self) {
+        self.queue().close();
+    }
 
-impl<S: Store> Drop for Team<S> {
+    fn end(&mut self) -> bool {
+        self.shutdown(SHUTDOWN) == ShutDown::Finished
+    }
+}
+
+/// A run in a task of tokio.
+struct Task {
+    runtime: Runtime,
+    stop: Option<oneshot::Sender<()>>,
+    run: Option<JoinHandle<Option<ShutDown>>>,
+}
+
+impl Task {
+    fn new<S: Store>(builder: WorkerBuilder<String, S>, handler: Handler) -> Outcome<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().build()?;
+        let (stop, stopped) = oneshot::channel();
+        let run = builder.grace(SHUTDOWN).run_async(move |job| {
+            let handler = handler.clone();
+            async move {
+                handler(&job);
+                Ok::<(), Fault>(())
+            }
+        });
+        let run = runtime.spawn(async move { run.until(stopped).await.ok() });
+        Ok(Self {
+            runtime,
+            stop: Some(stop),
+            run: Some(run),
+        })
+    }
+}
+
+impl Member for Task {
+    fn close(&mut self) {
+        self.stop = None;
+    }
+
+    fn end(&mut self) -> bool {
+        let run = self.run.take().expect("it ends once");
+        matches!(self.runtime.block_on(run), Ok(Some(ShutDown::Finished)))
+    }
+}
+
+struct Team(Vec<Box<dyn Member>>);
+
+impl Workers for Team {}
+
+impl Drop for Team {
     fn drop(&mut self) {
-        for worker in &self.0 {
-            worker.queue().close();
+        for worker in &mut self.0 {
+            worker.close();
         }
-        for worker in &self.0 {
-            if worker.shutdown(SHUTDOWN) != ShutDown::Finished {
+        for worker in &mut self.0 {
+            if !worker.end() {
                 eprintln!("a worker did not end well");
             }
         }

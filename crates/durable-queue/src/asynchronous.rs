@@ -337,7 +337,7 @@ impl Control {
     async fn end_async(&self, deadline: Option<Instant>) -> bool {
         let woken = Reply::new();
         let waker = || Waker::from(Arc::clone(&woken));
-        self.notify_at_end(Waiter::Task(waker()));
+        self.wake_at_end(Waiter::Task(waker()));
         // Without an alarm the pump still ends at the deadline, unless its store does not answer.
         let alarm = deadline.map(|when| self.clock.wake_at(when, waker()));
         poll_fn(|context| {
@@ -349,7 +349,7 @@ impl Control {
         })
         .await;
         drop(alarm);
-        !self.is_forked() && self.has_ended()
+        !self.is_forked() && self.is_over()
     }
 }
 

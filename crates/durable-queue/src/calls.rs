@@ -146,6 +146,15 @@ impl Calls {
         }
     }
 
+    /// Changes the number of jobs that a call waits for, if it still waits.
+    #[cfg(feature = "async")]
+    pub(crate) fn change(&mut self, ticket: Ticket, wanted: Wanted) {
+        if let Some(call) = self.waiting.get_mut(&ticket) {
+            self.demand = self.demand - call.wanted.most() + wanted.most();
+            call.wanted = wanted;
+        }
+    }
+
     /// Removes a call. Returns the jobs that it was given, and its waiter.
     pub(crate) fn leave(&mut self, ticket: Ticket) -> (Vec<Ready>, Option<Waiter>) {
         let jobs = self.served.remove(&ticket).unwrap_or_default();

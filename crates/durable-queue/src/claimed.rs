@@ -7,20 +7,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sync_shim::Clock;
-use sync_shim::foreign::{discard, drop_quietly, guarded};
+use sync_shim::foreign::{Payload as Panic, discard, drop_quietly, guarded};
 
-use crate::command::{Command, Held, LostFlag, Ready, Wish};
+use crate::command::{Command, Held, Ready, Wish};
 use crate::config::{FIRST_BACK_OFF, LONGEST_LEASE, Policy};
 use crate::control::Control;
 use crate::error::{SettleError, storable};
 use crate::job::JobId;
+use crate::lost::{LostFlag, LostFuture};
 use crate::payload::{Payload, decoded};
 use crate::reply::{Reply, SettleFuture};
 use crate::store::Lease;
 use crate::time::{StoreTime, When};
 
 /// Error of a job whose handler panicked.
-pub(crate) const PANICKED: &str = "the handler panicked";
+const PANICKED: &str = "the handler panicked";
 /// Error of a job that was dropped and not settled.
 const DROPPED: &str = "the job was dropped without being settled";
 
@@ -41,12 +42,17 @@ const DROPPED: &str = "the job was dropped without being settled";
 pub struct Claimed<T> {
     // USER CODE: the drop of a value whose job was not settled. `guard` is dropped after it, also if it panics.
     value: T,
+    /// Without its payload.
+    lease: Lease,
+    lost: LostFlag,
     guard: Guard,
 }
 
-struct Guard {
-    lease: Lease,
-    lost: LostFlag,
+/// The duty to settle a job, which its drop fulfils.
+pub(crate) struct Guard {
+    held: Held,
+    attempts: u32,
+    repeats: bool,
     control: Arc<Control>,
     policy: Arc<Policy>,
     settled: bool,
@@ -76,16 +82,22 @@ impl<T: Payload> Claimed<T> {
     }
 
     pub(crate) fn of(given: Ready, control: &Arc<Control>, policy: &Arc<Policy>) -> Option<Self> {
-        let Ready { lease, lost } = given;
+        let Ready { mut lease, lost } = given;
         let mut guard = Guard {
-            lease,
-            lost,
+            held: Held::of(&lease),
+            attempts: lease.attempts,
+            repeats: lease.schedule.is_some(),
             control: Arc::clone(control),
             policy: Arc::clone(policy),
             settled: false,
         };
-        match decoded(mem::take(&mut guard.lease.payload)) {
-            Ok(value) => Some(Self { value, guard }),
+        match decoded(mem::take(&mut lease.payload)) {
+            Ok(value) => Some(Self {
+                value,
+                lease,
+                lost,
+                guard,
+            }),
             Err(error) => {
                 guard.fail(Some(&error.to_string()));
                 None
@@ -97,38 +109,46 @@ impl<T: Payload> Claimed<T> {
 impl<T> Claimed<T> {
     /// Returns the job's id.
     pub fn id(&self) -> JobId {
-        self.guard.lease.id
+        self.lease.id
     }
 
     /// Returns the job's key.
     pub fn key(&self) -> Option<&[u8]> {
-        self.guard.lease.key.as_deref()
+        self.lease.key.as_deref()
     }
 
     /// Returns the job's due time, by the store's clock.
     pub fn due(&self) -> StoreTime {
-        self.guard.lease.due
+        self.lease.due
     }
 
     /// Returns the schedule of a repeating job.
     pub fn schedule(&self) -> Option<&str> {
-        self.guard.lease.schedule.as_deref()
+        self.lease.schedule.as_deref()
     }
 
     /// Returns whether the job was pushed or merged as an [urgent](crate::DurableQueue::urgent) one.
     pub fn is_urgent(&self) -> bool {
-        self.guard.lease.urgent
+        self.lease.urgent
     }
 
     /// Returns the number of this attempt, from 1.
     pub fn attempt(&self) -> u32 {
-        self.guard.lease.attempts
+        self.lease.attempts
     }
 
     /// Returns whether the lease is known to be lost, or has expired after the [attempt's
-    /// timeout](crate::Builder::attempt_timeout): a handler may then stop early.
+    /// timeout](crate::Builder::attempt_timeout), or is no longer renewed because a
+    /// [shutdown](crate::DurableQueue::shutdown) has timed out: a handler may then stop early.
     pub fn is_lost(&self) -> bool {
-        self.guard.lost.is_set()
+        self.lost.is_set()
+    }
+
+    /// Returns a future that completes when [`is_lost`](Self::is_lost) becomes true, for a handler that waits for
+    /// something else at the same time. It does not borrow the job. If the job is settled first, the future stays
+    /// pending. In a forked child it is ready.
+    pub fn lost(&self) -> LostFuture {
+        LostFuture::new(&self.lost, self.guard.control.process())
     }
 
     /// Marks the job as done. Blocks until the store has committed it.
@@ -151,12 +171,20 @@ impl<T> Claimed<T> {
     /// A lost lease is only counted in [`Stats`](crate::Stats).
     pub fn ack_later(self) {
         let guard = self.into_settled();
-        guard.control.command(Command::ack_later(guard.held()));
+        guard.control.command(Command::ack_later(guard.held));
     }
 
-    /// Returns the command of [`ack_later`](Self::ack_later), which the caller must submit.
-    pub(crate) fn later_ack(self) -> Command {
-        Command::ack_later(self.into_settled().held())
+    /// Returns the job with a guard that settles nothing, and its own guard.
+    #[cfg(feature = "async")]
+    pub(crate) fn lend(mut self) -> (Self, Guard) {
+        let lent = Guard {
+            control: Arc::clone(&self.guard.control),
+            policy: Arc::clone(&self.guard.policy),
+            settled: true,
+            ..self.guard
+        };
+        let guard = mem::replace(&mut self.guard, lent);
+        (self, guard)
     }
 
     /// Returns the command of an acknowledgement, which the caller must submit to `control`, if the job
@@ -166,7 +194,7 @@ impl<T> Claimed<T> {
             self.ack_later();
             return None;
         }
-        let held = self.into_settled().held();
+        let held = self.into_settled().held;
         Some(Command::new(held, Wish::Ack, None))
     }
 
@@ -195,11 +223,6 @@ impl<T> Claimed<T> {
     /// Like [`retry`](Self::retry), without waiting.
     pub fn retry_later(self) {
         self.into_guard().fail(None);
-    }
-
-    /// Like [`retry_later`](Self::retry_later), with an error text.
-    pub(crate) fn fail(self, error: &str) {
-        self.into_guard().fail(Some(error));
     }
 
     /// Like [`retry`](Self::retry), but retries the job at `when` instead of after the back-off.
@@ -271,7 +294,7 @@ impl<T> Claimed<T> {
     pub fn extend_async(&self, lease: Duration) -> SettleFuture {
         let reply = Reply::new();
         let command = Command::new(
-            self.guard.held(),
+            self.guard.held,
             Wish::Extend(lease.min(LONGEST_LEASE)),
             Some(Arc::clone(&reply)),
         );
@@ -285,7 +308,7 @@ impl<T> Claimed<T> {
         SettleFuture::new(reply, settled)
     }
 
-    fn into_guard(self) -> Guard {
+    pub(crate) fn into_guard(self) -> Guard {
         // USER CODE: the drop of the value. Its panic must not fail a job that is being settled.
         drop_quietly(self.value);
         self.guard
@@ -293,24 +316,37 @@ impl<T> Claimed<T> {
 }
 
 impl Guard {
-    fn held(&self) -> Held {
-        Held::of(&self.lease)
+    /// Settles the job by the result of its handler: done, failed, or panicked. Returns an acknowledgement, which the
+    /// caller must submit.
+    pub(crate) fn end(mut self, ended: Result<Result<(), String>, Panic>) -> Option<Command> {
+        match ended {
+            Ok(Ok(())) => {
+                self.settled = true;
+                return Some(Command::ack_later(self.held));
+            }
+            Ok(Err(error)) => self.fail(Some(&error)),
+            Err(payload) => {
+                discard(payload); // The panic hook has shown it.
+                self.fail(Some(PANICKED));
+            }
+        }
+        None
     }
 
     /// The one settle of this guard.
     fn send(&mut self, wish: Wish, reply: Option<Arc<Reply>>) {
         self.settled = true;
-        self.control.command(Command::new(self.held(), wish, reply));
+        self.control.command(Command::new(self.held, wish, reply));
     }
 
     /// Returns the command that ends a failed attempt, and its result. The job is retried at `when`, or else
     /// after the back-off.
     fn failure(&self, when: Option<When>, error: Option<&str>) -> (Wish, Retried) {
-        let attempts = self.lease.attempts;
+        let attempts = self.attempts;
         if self.control.is_forked() {
             return (Wish::Release, Retried::Again(When::NOW)); // The answer is `Forked`.
         }
-        if attempts >= self.policy.max_attempts && self.lease.schedule.is_some() {
+        if attempts >= self.policy.max_attempts && self.repeats {
             return (Wish::Ack, Retried::NextTime); // The pump turns this into the next run.
         }
         if attempts >= self.policy.max_attempts {
@@ -325,7 +361,7 @@ impl Guard {
         }
         let now = self.control.clock.now();
         // USER CODE: the limiter. No lock is held. After a panic the job is retried after the default back-off.
-        let delay = guarded(|| self.policy.limiter.delay(&self.lease.id, attempts, now));
+        let delay = guarded(|| self.policy.limiter.delay(&self.held.id, attempts, now));
         let delay = delay.unwrap_or_else(|payload| {
             discard(payload);
             FIRST_BACK_OFF
@@ -337,25 +373,31 @@ impl Guard {
         let (wish, _) = self.failure(None, error);
         self.send(wish, None);
     }
+
+    /// Ends an attempt that nobody goes on with.
+    pub(crate) fn abandon(&mut self) {
+        if self.settled || self.control.is_forked() {
+            return;
+        }
+        if self.control.is_open() {
+            self.fail(Some(DROPPED));
+        } else {
+            self.send(Wish::Release, None);
+        }
+    }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if self.settled || self.control.is_forked() {
-            return;
-        }
         #[allow(
             clippy::disallowed_methods,
             reason = "models do not decide which drop it is"
         )]
         let is_panic = std::thread::panicking();
-        if is_panic {
+        if is_panic && !self.settled && !self.control.is_forked() {
             self.fail(Some(PANICKED));
-        } else if self.control.is_open() {
-            self.fail(Some(DROPPED));
-        } else {
-            self.send(Wish::Release, None);
         }
+        self.abandon();
     }
 }
 
@@ -370,6 +412,6 @@ impl<T> Deref for Claimed<T> {
 /// The payload and the key are not shown.
 impl<T> fmt::Debug for Claimed<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Claimed").field(&self.guard.lease).finish()
+        f.debug_tuple("Claimed").field(&self.lease).finish()
     }
 }

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
-
 use crate::error::SettleError;
 use crate::job::{JobId, Token};
+use crate::lost::LostFlag;
 use crate::reply::{Answer, Reply};
 use crate::store::{Act, Lease, Settle};
 use crate::time::When;
@@ -111,24 +110,6 @@ impl Drop for Command {
         if let Some(reply) = self.reply.take() {
             reply.give(Err(SettleError::ShutDown));
         }
-    }
-}
-
-/// Set when the lease is known to be lost. Read by the handler.
-#[derive(Clone, Debug)]
-pub(crate) struct LostFlag(Arc<AtomicBool>);
-
-impl LostFlag {
-    pub(crate) fn new() -> Self {
-        Self(Arc::new(AtomicBool::new(false)))
-    }
-
-    pub(crate) fn set(&self) {
-        self.0.store(true, Relaxed); // A hint: the store's answer to a settle decides.
-    }
-
-    pub(crate) fn is_set(&self) -> bool {
-        self.0.load(Relaxed) // As above.
     }
 }
 

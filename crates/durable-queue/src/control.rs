@@ -47,6 +47,8 @@ struct State {
     /// Set while the pump sleeps: announcements of later times do not wake it.
     sleep: Option<StoreTime>,
     has_pump: bool,
+    #[cfg(feature = "async")]
+    at_close: Vec<Waiter>,
     at_end: Vec<Waiter>,
     /// The pump ended while it held jobs.
     cut_short: bool,
@@ -93,6 +95,8 @@ impl Control {
                 announced: StoreTime::NEVER,
                 sleep: None,
                 has_pump: false,
+                #[cfg(feature = "async")]
+                at_close: Vec::new(),
                 at_end: Vec::new(),
                 cut_short: false,
                 last_error: None,
@@ -108,6 +112,10 @@ impl Control {
     /// held, so check this before locking.
     pub(crate) fn is_forked(&self) -> bool {
         !self.process.is_current()
+    }
+
+    pub(crate) fn process(&self) -> Process {
+        self.process
     }
 
     /// Runs `change` under the lock. Then wakes the pump, if `change` ended its sleep, and the dequeued
@@ -261,6 +269,11 @@ impl Control {
                 Phase::Closing(_) | Phase::Over => {}
             }
             state.calls.close(wakes);
+            #[cfg(feature = "async")]
+            state
+                .at_close
+                .drain(..)
+                .for_each(|waiter| wakes.push(waiter));
             state.sleep = None;
         });
     }
@@ -285,33 +298,34 @@ impl Control {
         }
     }
 
-    /// Blocks until the pump has ended. Returns false if `deadline` passes first.
-    pub(crate) fn wait_for_end(&self, deadline: Option<Instant>) -> bool {
-        let parker = Parker::of_thread();
-        self.notify_at_end(Waiter::Thread(parker.clone()));
-        while !self.has_ended() {
-            match deadline {
-                None => parker.park(),
-                Some(when) => {
-                    if !self.clock.park_until(&parker, when) {
-                        return self.has_ended();
-                    }
-                }
-            }
-        }
-        true
-    }
-
     /// Wakes `waiter` when the pump has ended.
-    pub(crate) fn notify_at_end(&self, waiter: Waiter) {
+    pub(crate) fn wake_at_end(&self, waiter: Waiter) {
         self.section(|state, wakes| match state.phase {
             Phase::Over => wakes.push(waiter),
             Phase::Open | Phase::Closing(_) => state.at_end.push(waiter),
         });
     }
 
-    pub(crate) fn has_ended(&self) -> bool {
+    /// Returns whether the pump has ended.
+    pub(crate) fn is_over(&self) -> bool {
         self.state.lock().phase == Phase::Over
+    }
+
+    /// Blocks until the pump has ended. Returns false if `deadline` passes first.
+    pub(crate) fn wait_for_end(&self, deadline: Option<Instant>) -> bool {
+        let parker = Parker::of_thread();
+        self.wake_at_end(Waiter::Thread(parker.clone()));
+        while !self.is_over() {
+            match deadline {
+                None => parker.park(),
+                Some(when) => {
+                    if !self.clock.park_until(&parker, when) {
+                        return self.is_over();
+                    }
+                }
+            }
+        }
+        true
     }
 
     /// Returns whether jobs can still be taken.
@@ -406,11 +420,42 @@ impl Control {
             state.phase = Phase::Over;
             state.cut_short = cut_short;
             state.calls.close(wakes);
+            #[cfg(feature = "async")]
+            state
+                .at_close
+                .drain(..)
+                .for_each(|waiter| wakes.push(waiter));
             state.at_end.drain(..).for_each(|waiter| wakes.push(waiter));
             (mem::take(&mut state.commands), mem::take(&mut state.quiet))
         });
         // USER CODE: the wakers of their replies. After the unlock.
         drop(commands);
+    }
+}
+
+/// Steps of a [`Run`](crate::Run).
+#[cfg(feature = "async")]
+impl Control {
+    /// Changes the number of jobs that a call waits for, and adds acknowledgements as [`ask`](Self::ask) does. A call
+    /// that was served or ended meanwhile is left alone.
+    pub(crate) fn ask_again(&self, ticket: Ticket, mut settled: Vec<Command>, wanted: Wanted) {
+        self.section(|state, _| {
+            if state.phase != Phase::Over {
+                state.commands.append(&mut state.quiet);
+                state.commands.append(&mut settled);
+            }
+            state.calls.change(ticket, wanted);
+            state.sleep = None;
+        });
+        drop(settled); // As in `command`.
+    }
+
+    /// Wakes `waiter` when the queue is closed.
+    pub(crate) fn wake_at_close(&self, waiter: Waiter) {
+        self.section(|state, wakes| match state.phase {
+            Phase::Open => state.at_close.push(waiter),
+            Phase::Closing(_) | Phase::Over => wakes.push(waiter),
+        });
     }
 }
 

@@ -140,9 +140,12 @@ mod config;
 pub mod conformance;
 mod control;
 mod error;
+#[cfg(feature = "async")]
+mod handler;
 mod horizon;
 pub mod internals;
 mod job;
+mod lost;
 mod notify;
 mod offset;
 mod payload;
@@ -151,8 +154,12 @@ mod pump;
 mod push_in;
 mod queue;
 mod reply;
+#[cfg(feature = "async")]
+mod run;
 mod running;
 mod schedule;
+#[cfg(feature = "async")]
+mod set;
 mod shared;
 mod stats;
 pub mod store;
@@ -166,6 +173,8 @@ mod worker;
 pub use self::payload::Json;
 #[cfg(feature = "cron")]
 pub use self::schedule::{Schedule, ScheduleError};
+#[cfg(feature = "async")]
+pub use self::{handler::Job, run::Run, worker::Context};
 pub use dedup_queue::{
     Exponential, FastSlow, Jitter, Jittered, MaxOf, RateLimiter, TokenBucket, WithMaxWait,
 };
@@ -180,6 +189,7 @@ pub use self::{
     error::{CarriedOut, ErrorKind, LONGEST_ERROR, PushError, SettleError, StoreError, TakeError},
     horizon::{HORIZON, LONGEST_HORIZON},
     job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Token, Which},
+    lost::LostFuture,
     notify::{Notifier, Notifiers, Registration},
     payload::{DecodeError, EncodeError, Payload},
     pump::{FIRST_PAUSE, LONGEST_PAUSE, SAFETY_LOOK},
@@ -190,7 +200,7 @@ pub use self::{
     store::Store,
     take::{TakeFuture, TakeManyFuture},
     time::{StoreClock, StoreTime, WallClock, When},
-    worker::{MOST_JOBS, SHORTEST_PATIENCE, StartError, Worker, WorkerBuilder},
+    worker::{MOST_JOBS, NoContext, SHORTEST_PATIENCE, StartError, Worker, WorkerBuilder},
 };
 
 // Compiles and runs the README's examples.

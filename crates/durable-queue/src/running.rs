@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use delay_queue::{DelayHeap, EntryId};
 
-use crate::command::{Held, LostFlag};
+use crate::command::Held;
+use crate::lost::LostFlag;
 use crate::schedule::{self, UnreadableSchedule};
 use crate::stats::Counters;
 use crate::store::Lease;
@@ -195,6 +196,13 @@ impl RunningJobs {
     fn key(&self, at: Instant) -> u64 {
         let since = at.saturating_duration_since(self.epoch).as_nanos();
         u64::try_from(since).unwrap_or(delay_queue::NEVER)
+    }
+}
+
+/// The pump has ended, so the leases of the remaining jobs are no longer renewed.
+impl Drop for RunningJobs {
+    fn drop(&mut self) {
+        self.jobs.values().for_each(|running| running.lost.set());
     }
 }
 

@@ -233,6 +233,18 @@ impl<S: Store> Shared<S> {
     }
 }
 
+impl<S> Shared<S> {
+    /// Ends a call whose future is dropped. Jobs that it was given are released.
+    pub(crate) fn leave(&self, ticket: Option<Ticket>) {
+        let Some(ticket) = ticket.filter(|_| !self.control.is_forked()) else {
+            return;
+        };
+        for job in self.control.leave(ticket) {
+            self.control.command(Command::release(&job.lease));
+        }
+    }
+}
+
 /// Future of [`DurableQueue::take_async`].
 #[must_use = "a future does nothing until it is polled"]
 pub struct TakeFuture<T, S: Store> {
@@ -337,11 +349,6 @@ impl<S: Store> Taking<S> {
 impl<S: Store> Drop for Taking<S> {
     fn drop(&mut self) {
         self.acknowledge();
-        let Some(ticket) = self.ticket.filter(|_| !self.shared.control.is_forked()) else {
-            return;
-        };
-        for job in self.shared.control.leave(ticket) {
-            self.shared.control.command(Command::release(&job.lease));
-        }
+        self.shared.leave(self.ticket);
     }
 }

@@ -1,22 +1,34 @@
 //! Workers: handlers on a pool, each of which takes a job, runs it, and settles it.
+//!
+//! Async handlers start here too. `run.rs` runs them.
 
 use std::error::Error;
 use std::fmt;
+#[cfg(feature = "async")]
+use std::future::{Future, poll_fn};
 use std::mem;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+#[cfg(feature = "async")]
+use async_pool::{AsyncPool, JoinError, JoinHandle};
 use pool_core::Pool;
-use sync_shim::foreign::{discard, guarded};
+#[cfg(feature = "async")]
+use sync_shim::Mutex;
+use sync_shim::foreign::guarded;
 use sync_shim::{Clock, Timeout};
 
 use crate::calls::Wanted;
-use crate::claimed::{Claimed, PANICKED};
+use crate::claimed::Claimed;
 use crate::command::Command;
 use crate::error::{TakeError, with_causes};
+#[cfg(feature = "async")]
+use crate::handler::{Attempt, Job};
 use crate::payload::Payload;
 use crate::queue::{DurableQueue, ShutDown};
+#[cfg(feature = "async")]
+use crate::run::{Dispatch, Run};
 use crate::shared::Shared;
 use crate::store::Store;
 
@@ -43,17 +55,46 @@ const MOST_BYTES: usize = 1 << 20;
 #[must_use = "dropping the worker closes its queue"]
 pub struct Worker<T: Payload, S: Store> {
     queue: DurableQueue<T, S>,
-    pool: Pool,
+    handlers: Handlers,
+}
+
+/// Where the handlers run.
+enum Handlers {
+    Threads(Pool),
+    /// The task of the run, until a shutdown waits for it.
+    #[cfg(feature = "async")]
+    Tasks(Mutex<Option<JoinHandle<()>>>),
 }
 
 /// Configures a [`Worker`]. Created by [`Worker::builder`].
+///
+/// `C` is the context of async handlers.
 #[derive(Debug)]
 #[must_use = "a builder does nothing until `start` is called"]
-pub struct WorkerBuilder<T: Payload, S: Store> {
+pub struct WorkerBuilder<T: Payload, S: Store, C = NoContext> {
     queue: DurableQueue<T, S>,
     concurrency: usize,
     batch: Option<NonZeroUsize>,
+    #[cfg(feature = "async")]
+    grace: Option<Duration>,
+    #[cfg(feature = "async")]
+    cancels_on_lost_lease: bool,
+    #[cfg_attr(
+        not(feature = "async"),
+        expect(dead_code, reason = "only async handlers have one")
+    )]
+    context: C,
 }
+
+/// Handlers get the job only.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct NoContext;
+
+/// Async handlers get a clone of this value: see [`WorkerBuilder::context`].
+#[cfg(feature = "async")]
+#[derive(Clone, Debug)]
+pub struct Context<C>(C);
 
 impl<T: Payload, S: Store> Worker<T, S> {
     /// Returns a builder of a worker for `queue`.
@@ -62,6 +103,11 @@ impl<T: Payload, S: Store> Worker<T, S> {
             queue,
             concurrency: 1,
             batch: None,
+            #[cfg(feature = "async")]
+            grace: None,
+            #[cfg(feature = "async")]
+            cancels_on_lost_lease: false,
+            context: NoContext,
         }
     }
 
@@ -80,12 +126,7 @@ impl<T: Payload, S: Store> Worker<T, S> {
         if ended == ShutDown::Forked {
             return ended;
         }
-        self.pool.release();
-        let is_over = match deadline {
-            None => self.pool.wait_released(),
-            Some(deadline) => self.pool.wait_released_timeout(deadline),
-        };
-        if is_over.is_ok() {
+        if self.handlers.end(deadline) {
             ended
         } else {
             ShutDown::TimedOut
@@ -93,7 +134,37 @@ impl<T: Payload, S: Store> Worker<T, S> {
     }
 }
 
-impl<T: Payload, S: Store> WorkerBuilder<T, S> {
+impl Handlers {
+    /// Waits for all handlers. Returns false if `deadline` passes first.
+    fn end(&self, deadline: Option<Instant>) -> bool {
+        match self {
+            Self::Threads(pool) => {
+                pool.release();
+                let waited = match deadline {
+                    None => pool.wait_released(),
+                    Some(deadline) => pool.wait_released_timeout(deadline),
+                };
+                waited.is_ok()
+            }
+            #[cfg(feature = "async")]
+            Self::Tasks(run) => {
+                let Some(handle) = run.lock().take() else {
+                    return true;
+                };
+                let Some(deadline) = deadline else {
+                    return !matches!(handle.join(), Err(JoinError::WouldDeadlock));
+                };
+                let Err(handle) = handle.join_timeout(deadline) else {
+                    return true;
+                };
+                *run.lock() = Some(handle);
+                false
+            }
+        }
+    }
+}
+
+impl<T: Payload, S: Store, C> WorkerBuilder<T, S, C> {
     /// Sets the number of handlers that run at a time. Default: one. Minimum: one.
     pub fn concurrency(mut self, handlers: usize) -> Self {
         self.concurrency = handlers.max(1);
@@ -116,6 +187,47 @@ impl<T: Payload, S: Store> WorkerBuilder<T, S> {
         self
     }
 
+    /// Sets how long running async handlers are waited for after the queue was closed. Then they are dropped, and their
+    /// jobs are released. Default: no limit.
+    #[cfg(feature = "async")]
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = Some(grace);
+        self
+    }
+
+    /// Drops the future of an async handler when its job's lease is [lost](Claimed::lost), or has expired after the
+    /// [attempt's timeout](crate::Builder::attempt_timeout). By default the handler goes on, and its result is ignored if
+    /// another process has the job.
+    #[cfg(feature = "async")]
+    pub fn cancel_on_lost_lease(mut self) -> Self {
+        self.cancels_on_lost_lease = true;
+        self
+    }
+
+    /// Replaces the context, and returns the previous one.
+    #[cfg(feature = "async")]
+    fn with<D>(self, context: D) -> (WorkerBuilder<T, S, D>, C) {
+        let Self {
+            queue,
+            concurrency,
+            batch,
+            grace,
+            cancels_on_lost_lease,
+            context: before,
+        } = self;
+        let builder = WorkerBuilder {
+            queue,
+            concurrency,
+            batch,
+            grace,
+            cancels_on_lost_lease,
+            context,
+        };
+        (builder, before)
+    }
+}
+
+impl<T: Payload, S: Store> WorkerBuilder<T, S> {
     /// Starts the handlers. A handler's error may be any error type, a boxed error, an `anyhow` error, or a
     /// text. A dead letter has its text and those of its [sources](Error::source), separated by `: `.
     ///
@@ -130,6 +242,7 @@ impl<T: Payload, S: Store> WorkerBuilder<T, S> {
             queue,
             concurrency,
             batch,
+            ..
         } = self;
         let pool = Pool::builder()
             .capacity(concurrency)
@@ -149,7 +262,161 @@ impl<T: Payload, S: Store> WorkerBuilder<T, S> {
                 return Err(StartError(with_causes(&error)));
             }
         }
-        Ok(Worker { queue, pool })
+        let handlers = Handlers::Threads(pool);
+        Ok(Worker { queue, handlers })
+    }
+}
+
+#[cfg(feature = "async")]
+impl<T: Payload, S: Store> WorkerBuilder<T, S> {
+    /// Sets a value of which each call of an async handler gets a clone, as its second argument: the application's state.
+    /// The clone belongs to the attempt: a panic in it fails the attempt.
+    pub fn context<C: Clone>(self, context: C) -> WorkerBuilder<T, S, Context<C>> {
+        self.with(Context(context)).0
+    }
+
+    /// Returns a future that runs async handlers, on any runtime and without a pool. See [`Run`].
+    ///
+    /// ```
+    /// use durable_queue::{DurableQueue, Job, When, Worker};
+    /// use durable_queue_sqlite::SqliteStore;
+    ///
+    /// # #[derive(Clone)] struct App;
+    /// # impl App { async fn send(&self, _: &str) -> std::io::Result<()> { Ok(()) } }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mails: DurableQueue<String, _> = DurableQueue::new("mails", SqliteStore::open(":memory:")?);
+    /// mails.push("a welcome".to_owned(), When::NOW)?;
+    /// let run = Worker::builder(mails)
+    ///     .concurrency(200)
+    ///     .grace(std::time::Duration::from_secs(20))
+    ///     .context(App)
+    ///     .run_async(|mail, app| async move { app.send(&mail).await });
+    /// let terminated = async { /* `tokio::signal::ctrl_c().await` */ };
+    /// run.until(terminated).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run_async<F, Fut, E>(self, handler: F) -> Run<T, S, F, Fut>
+    where
+        F: Fn(Job<T>) -> Fut,
+        Fut: Future<Output = Result<(), E>>,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let Self {
+            queue,
+            concurrency,
+            grace,
+            cancels_on_lost_lease,
+            ..
+        } = self;
+        Run::new(queue, concurrency, grace, cancels_on_lost_lease, handler)
+    }
+
+    /// Starts async handlers in `pool`. Each is a task of the pool, and one more task takes the jobs.
+    ///
+    /// The pool needs room for [`concurrency`](Self::concurrency) tasks, plus one. If it has less, jobs wait in this process
+    /// for room. If it refuses a task, because it was released or limits its waiting callers, the queue is closed in this
+    /// process.
+    ///
+    /// A [shutdown](Worker::shutdown) of the worker waits for the handlers, which are dropped after the
+    /// [`grace`](Self::grace). It blocks, so do not call it in a task of the pool.
+    ///
+    /// ```
+    /// # use async_pool::AsyncPool;
+    /// # use durable_queue::{DurableQueue, ShutDown, Store, When, Worker};
+    /// # async fn send(_: &str) -> std::io::Result<()> { Ok(()) }
+    /// # fn work<S: Store>(mails: DurableQueue<String, S>) -> Result<(), Box<dyn std::error::Error>> {
+    /// let pool = AsyncPool::builder().capacity(201).build()?;
+    /// let worker = Worker::builder(mails)
+    ///     .concurrency(200)
+    ///     .start_async(&pool, |mail| async move { send(&mail).await })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If the pool is full or released.
+    pub fn start_async<F, Fut, E>(
+        self,
+        pool: &AsyncPool,
+        handler: F,
+    ) -> Result<Worker<T, S>, StartError>
+    where
+        F: Fn(Job<T>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>> + 'static,
+    {
+        let Self {
+            queue,
+            concurrency,
+            grace,
+            cancels_on_lost_lease,
+            ..
+        } = self;
+        let handler = Arc::new(handler);
+        let shared = Arc::clone(queue.shared());
+        let handlers = pool.clone();
+        let mut start = move |job| {
+            let attempt = Attempt::new(&shared, &handler, cancels_on_lost_lease, job);
+            let spawned = handlers.spawn_async(attempt);
+            let shared = Arc::clone(&shared);
+            async move {
+                match spawned.await {
+                    Ok(handle) => handle.cancel_on_drop().await.ok().flatten(),
+                    Err(refused) => {
+                        shared.control.close(None); // Otherwise the job would be claimed and refused again.
+                        drop(refused); // Releases the job.
+                        None
+                    }
+                }
+            }
+        };
+        let mut dispatch = Dispatch::new(queue.shared(), concurrency, grace);
+        let run = poll_fn(move |context| dispatch.poll(context, &mut start).map(drop));
+        match pool.try_spawn(run) {
+            Ok(run) => Ok(Worker {
+                queue,
+                handlers: Handlers::Tasks(Mutex::new(Some(run))),
+            }),
+            Err(refused) => Err(StartError(with_causes(&refused.map(drop)))),
+        }
+    }
+}
+
+/// The same with a context.
+#[cfg(feature = "async")]
+impl<T: Payload, S: Store, C: Clone> WorkerBuilder<T, S, Context<C>> {
+    /// Like [`WorkerBuilder::run_async`] without a context.
+    pub fn run_async<F, Fut, E>(self, handler: F) -> Run<T, S, impl Fn(Job<T>) -> Fut, Fut>
+    where
+        F: Fn(Job<T>, C) -> Fut,
+        Fut: Future<Output = Result<(), E>>,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let (builder, Context(context)) = self.with(NoContext);
+        // USER CODE: the clone of the context. A part of the handler.
+        builder.run_async(move |job| handler(job, context.clone()))
+    }
+
+    /// Like [`WorkerBuilder::start_async`] without a context.
+    ///
+    /// # Errors
+    /// If the pool is full or released.
+    pub fn start_async<F, Fut, E>(
+        self,
+        pool: &AsyncPool,
+        handler: F,
+    ) -> Result<Worker<T, S>, StartError>
+    where
+        C: Send + Sync + 'static,
+        F: Fn(Job<T>, C) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>> + 'static,
+    {
+        let (builder, Context(context)) = self.with(NoContext);
+        // USER CODE: the clone of the context. A part of the handler.
+        builder.start_async(pool, move |job| handler(job, context.clone()))
     }
 }
 
@@ -244,21 +511,18 @@ fn handle<T, E: Into<Box<dyn Error + Send + Sync>>>(
 ) -> Option<Command> {
     // USER CODE: the handler, and the conversion, `Display` and `source` of its error. A panic fails the attempt.
     let ended = guarded(|| handler(&job).map_err(|error| with_causes(&*error.into())));
-    match ended {
-        Ok(Ok(())) => return Some(job.later_ack()),
-        Ok(Err(error)) => job.fail(&error),
-        Err(payload) => {
-            discard(payload); // The panic hook has shown it.
-            job.fail(PANICKED);
-        }
-    }
-    None
+    job.into_guard().end(ended)
 }
 
 impl<T: Payload, S: Store> Drop for Worker<T, S> {
     fn drop(&mut self) {
         self.queue.close();
-        self.pool.release();
+        match &self.handlers {
+            Handlers::Threads(pool) => _ = pool.release(),
+            // It ends with the queue.
+            #[cfg(feature = "async")]
+            Handlers::Tasks(_) => {}
+        }
     }
 }
 

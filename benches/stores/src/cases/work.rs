@@ -22,7 +22,15 @@ pub fn cases(contenders: &[Contender]) -> Vec<Case> {
             move |contender, run| worked(contender, run, workers),
         )
     };
-    vec![of(1), of(4)]
+    let handlers = case(
+        "handlers".to_owned(),
+        "Async handlers",
+        "How fast does one worker with a hundred handlers process due jobs?",
+        contenders,
+        &[Can::Handle],
+        |contender, run| worked(contender, run, 1),
+    );
+    vec![of(1), of(4), handlers]
 }
 
 fn worked(contender: &Contender, run: &Run, workers: u32) -> Outcome<Report> {

@@ -15,7 +15,11 @@ mod calls;
 mod clocks;
 mod faults;
 mod futures;
+#[cfg(feature = "async")]
+mod handlers;
 mod horizon;
+#[cfg(feature = "async")]
+mod latch;
 mod leases;
 mod locked;
 mod party;

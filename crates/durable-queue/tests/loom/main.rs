@@ -12,6 +12,7 @@ mod ahead;
 mod calls;
 mod close;
 mod futures;
+mod handlers;
 mod leases;
 mod lost;
 mod sleep;

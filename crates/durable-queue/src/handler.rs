@@ -1,0 +1,181 @@
+//! Async handlers: the job that they get, and one attempt to run it.
+
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::mem;
+use std::ops::Deref;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use sync_shim::foreign::{drop_quietly, guarded};
+
+use crate::claimed::{Claimed, Guard};
+use crate::command::{Command, Ready};
+use crate::error::with_causes;
+use crate::lost::LostFuture;
+use crate::payload::Payload;
+use crate::shared::Shared;
+
+/// Error of an attempt whose handler was dropped because of its lease. The store ignores it if another holder has the job.
+const LOST: &str = "the lease was lost";
+
+/// The job of an async handler. Has the methods of a [`Claimed`] that do not settle it: the handler's result does.
+///
+/// Its drop has no effect, so a handler may move it into another task, which must not outlive the handler.
+pub struct Job<T>(Claimed<T>);
+
+impl<T> Deref for Job<T> {
+    type Target = Claimed<T>;
+
+    fn deref(&self) -> &Claimed<T> {
+        &self.0
+    }
+}
+
+impl<T> fmt::Debug for Job<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Job").field(&self.0).finish()
+    }
+}
+
+/// A future that runs the handler of one job, and settles the job by the handler's result. Its output is an
+/// acknowledgement, if the job is done. Does not unwind.
+///
+/// Dropped before its first poll, it releases the job. Dropped later, it drops the handler's future, and then the job
+/// like a dropped [`Claimed`].
+pub(crate) struct Attempt<T, S, F, Fut> {
+    shared: Arc<Shared<S>>,
+    handler: Arc<F>,
+    cancels_on_lost_lease: bool,
+    stage: Stage<Fut>,
+    values: PhantomData<fn() -> T>,
+}
+
+enum Stage<Fut> {
+    Unpolled(Ready),
+    Running(Running<Fut>),
+    Over,
+}
+
+struct Running<Fut> {
+    future: Pin<Box<Fut>>,
+    guard: Guard,
+    /// `None` if the handler goes on without a lease.
+    lost: Option<LostFuture>,
+}
+
+impl<T, S, F, Fut> Attempt<T, S, F, Fut> {
+    pub(crate) fn new(
+        shared: &Arc<Shared<S>>,
+        handler: &Arc<F>,
+        cancels_on_lost_lease: bool,
+        job: Ready,
+    ) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            handler: Arc::clone(handler),
+            cancels_on_lost_lease,
+            stage: Stage::Unpolled(job),
+            values: PhantomData,
+        }
+    }
+}
+
+impl<T, S, F, Fut> Attempt<T, S, F, Fut>
+where
+    T: Payload,
+    F: Fn(Job<T>) -> Fut,
+{
+    /// Calls the handler. `None` if there is nothing to run.
+    fn begin(&self, job: Ready) -> Option<Running<Fut>> {
+        let Shared {
+            control, policy, ..
+        } = &*self.shared;
+        if !control.is_open() {
+            control.command(Command::release(&job.lease));
+            return None;
+        }
+        let (job, guard) = Claimed::<T>::of(job, control, policy)?.lend();
+        let lost = self.cancels_on_lost_lease.then(|| job.lost());
+        // USER CODE: the handler, which makes its future. A panic fails the attempt.
+        match guarded(|| Box::pin((self.handler)(Job(job)))) {
+            Ok(future) => Some(Running {
+                future,
+                guard,
+                lost,
+            }),
+            Err(payload) => {
+                guard.end(Err(payload));
+                None
+            }
+        }
+    }
+}
+
+// The handler's future is in a box.
+impl<T, S, F, Fut> Unpin for Attempt<T, S, F, Fut> {}
+
+impl<T, S, F, Fut, E> Future for Attempt<T, S, F, Fut>
+where
+    T: Payload,
+    F: Fn(Job<T>) -> Fut,
+    Fut: Future<Output = Result<(), E>>,
+    E: Into<Box<dyn Error + Send + Sync>>,
+{
+    type Output = Option<Command>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Command>> {
+        let mut running = match mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Unpolled(job) => match self.begin(job) {
+                Some(running) => running,
+                None => return Poll::Ready(None),
+            },
+            Stage::Running(running) => running,
+            Stage::Over => return Poll::Ready(None),
+        };
+        if let Some(lost) = &mut running.lost
+            && Pin::new(lost).poll(context).is_ready()
+        {
+            // USER CODE: the drop of the handler's future. A panic is caught.
+            drop_quietly(running.future);
+            return Poll::Ready(running.guard.end(Ok(Err(LOST.to_owned()))));
+        }
+        // USER CODE: the poll of the handler's future, and the conversion, `Display` and `source` of its error. A panic
+        // fails the attempt.
+        let polled = guarded(|| {
+            let polled = running.future.as_mut().poll(context);
+            polled.map_err(|error| with_causes(&*error.into()))
+        });
+        let ended = match polled {
+            Ok(Poll::Pending) => {
+                self.stage = Stage::Running(running);
+                return Poll::Pending;
+            }
+            Ok(Poll::Ready(ended)) => Ok(ended),
+            Err(payload) => Err(payload),
+        };
+        // USER CODE: the drop of the handler's future, before the job is settled. A panic is caught, and the job is
+        // settled by the result.
+        drop_quietly(running.future);
+        Poll::Ready(running.guard.end(ended))
+    }
+}
+
+impl<T, S, F, Fut> Drop for Attempt<T, S, F, Fut> {
+    fn drop(&mut self) {
+        match mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Unpolled(job) => self.shared.control.command(Command::release(&job.lease)),
+            Stage::Running(Running {
+                future, mut guard, ..
+            }) => {
+                // USER CODE: the drop of the handler's future, before the job is free. A panic is caught.
+                drop_quietly(future);
+                guard.abandon(); // Also during a panic, which is not the handler's.
+            }
+            Stage::Over => {}
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! A worker as a future: takes jobs for as many handlers as have room, and polls the handlers.
+//!
+//! # Invariants
+//! 1. `set.len()`, plus the number of jobs that the call wants, is at most `most`. So no more jobs are claimed than
+//!    handlers have room.
+//! 2. While jobs are taken and there is room, a call waits. It, the close and the end of the queue, and the end of the
+//!    grace are events of `set`.
+//! 3. Acknowledgements in `done` are sent by the end of the same poll.
+
+use std::error::Error;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::mem;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use sync_shim::foreign::{discard, drop_quietly, guarded};
+use sync_shim::waiter::Waiter;
+use sync_shim::{Alarm, Clock};
+
+use crate::calls::{Ticket, Wanted};
+use crate::command::{Command, Ready};
+use crate::error::TakeError;
+use crate::handler::{Attempt, Job};
+use crate::payload::Payload;
+use crate::queue::{DurableQueue, ShutDown};
+use crate::set::FutureSet;
+use crate::shared::Shared;
+use crate::store::Store;
+
+/// A worker as a future, for any runtime. Returned by [`WorkerBuilder::run_async`](crate::WorkerBuilder::run_async).
+///
+/// It takes jobs until the queue is [closed](DurableQueue::close), or until the signal of [`until`](Self::until). Then it
+/// waits for the running handlers, up to the [grace](crate::WorkerBuilder::grace), drops the others, and ends when the
+/// queue's pump has ended. Handlers are polled by the task that polls the run, one at a time.
+///
+/// Dropping it closes the queue in this process and drops the handlers, whose jobs are released: due as before, without
+/// the attempt. A forked child gets [`TakeError::Forked`].
+#[must_use = "a future does nothing until it is polled"]
+pub struct Run<T: Payload, S: Store, F, Fut> {
+    dispatch: Dispatch<S, Attempt<T, S, F, Fut>>,
+    handler: Arc<F>,
+    cancels_on_lost_lease: bool,
+    queue: DurableQueue<T, S>,
+}
+
+impl<T, S, F, Fut, E> Run<T, S, F, Fut>
+where
+    T: Payload,
+    S: Store,
+    F: Fn(Job<T>) -> Fut,
+    Fut: Future<Output = Result<(), E>>,
+    E: Into<Box<dyn Error + Send + Sync>>,
+{
+    pub(crate) fn new(
+        queue: DurableQueue<T, S>,
+        concurrency: usize,
+        grace: Option<Duration>,
+        cancels_on_lost_lease: bool,
+        handler: F,
+    ) -> Self {
+        Self {
+            dispatch: Dispatch::new(queue.shared(), concurrency, grace),
+            handler: Arc::new(handler),
+            cancels_on_lost_lease,
+            queue,
+        }
+    }
+
+    /// Returns the queue.
+    pub fn queue(&self) -> &DurableQueue<T, S> {
+        &self.queue
+    }
+
+    /// Closes the queue when `signal` completes. The output is that of the run.
+    ///
+    /// # Errors
+    /// [`TakeError::NoThread`] and [`TakeError::Forked`].
+    ///
+    /// # Panics
+    /// Those of `signal`.
+    pub async fn until(mut self, signal: impl Future) -> Result<ShutDown, TakeError> {
+        let mut signal = pin!(signal);
+        let mut is_signalled = false;
+        poll_fn(|context| {
+            if !is_signalled && signal.as_mut().poll(context).is_ready() {
+                is_signalled = true;
+                self.queue.close();
+            }
+            Pin::new(&mut self).poll(context)
+        })
+        .await
+    }
+}
+
+/// Ends with the result of the shutdown: [`TimedOut`](ShutDown::TimedOut) if handlers were dropped, or jobs are not
+/// settled. Polled after that, it returns the same.
+///
+/// # Errors
+/// [`TakeError::NoThread`] and [`TakeError::Forked`].
+impl<T, S, F, Fut, E> Future for Run<T, S, F, Fut>
+where
+    T: Payload,
+    S: Store,
+    F: Fn(Job<T>) -> Fut,
+    Fut: Future<Output = Result<(), E>>,
+    E: Into<Box<dyn Error + Send + Sync>>,
+{
+    type Output = Result<ShutDown, TakeError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self {
+            dispatch,
+            handler,
+            cancels_on_lost_lease,
+            queue,
+        } = self.get_mut();
+        let shared = queue.shared();
+        dispatch.poll(context, |job| {
+            Attempt::new(shared, handler, *cancels_on_lost_lease, job)
+        })
+    }
+}
+
+impl<T: Payload, S: Store, F, Fut> fmt::Debug for Run<T, S, F, Fut> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run")
+            .field("queue", &self.queue)
+            .field("running", &self.dispatch.set.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The part of a run that does not know how a job becomes a future.
+pub(crate) struct Dispatch<S: Store, A> {
+    shared: Arc<Shared<S>>,
+    set: FutureSet<A>,
+    /// Maximum number of futures.
+    most: usize,
+    grace: Option<Duration>,
+    /// Acknowledgements to send.
+    done: Vec<Command>,
+    stage: Stage,
+}
+
+enum Stage {
+    New,
+    /// The call, and the number of jobs that it wants.
+    Taking(Option<(Ticket, usize)>),
+    /// The queue is closed. The futures are dropped when the time of the grace has come.
+    Ending {
+        until: Option<Instant>,
+        #[expect(dead_code, reason = "held for its drop")]
+        alarm: Option<Alarm>,
+    },
+    /// All futures have ended.
+    Settling {
+        were_dropped: bool,
+    },
+}
+
+impl<S: Store, A> Dispatch<S, A> {
+    pub(crate) fn new(shared: &Arc<Shared<S>>, most: usize, grace: Option<Duration>) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            set: FutureSet::new(),
+            most,
+            grace,
+            done: Vec::new(),
+            stage: Stage::New,
+        }
+    }
+
+    pub(crate) fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        start: impl FnMut(Ready) -> A,
+    ) -> Poll<Result<ShutDown, TakeError>>
+    where
+        A: Future<Output = Option<Command>>,
+    {
+        if self.shared.control.is_forked() {
+            return Poll::Ready(Err(TakeError::Forked));
+        }
+        let has_event = self.set.begin(context);
+        if let Stage::New = self.stage {
+            self.shared.start()?;
+            self.shared.control.wake_at_close(self.event());
+            self.stage = Stage::Taking(None);
+        }
+        let done = &mut self.done;
+        self.set.poll_woken(|ack| done.extend(ack));
+        if has_event {
+            self.take_jobs(start);
+        }
+        self.go_on()
+    }
+
+    /// Starts the jobs that the call was given.
+    fn take_jobs(&mut self, mut start: impl FnMut(Ready) -> A)
+    where
+        A: Future<Output = Option<Command>>,
+    {
+        let Stage::Taking(Some((ticket, _))) = self.stage else {
+            return;
+        };
+        match self.shared.control.look(ticket, self.event()) {
+            None => {}
+            Some(given) => {
+                self.stage = Stage::Taking(None);
+                // The queue may be closed by now: jobs are then released by their first polls.
+                for job in given.into_iter().flatten() {
+                    self.done.extend(self.set.start(start(job)).flatten());
+                }
+            }
+        }
+    }
+
+    /// The part that is independent of the type of the futures, but for their drop.
+    fn go_on(&mut self) -> Poll<Result<ShutDown, TakeError>> {
+        if let Stage::Taking(call) = self.stage {
+            let room = self.most - self.set.len();
+            let is_open = self
+                .shared
+                .ask_for(call, room, &mut self.done, self.set.event());
+            match is_open {
+                Some(call) => self.stage = Stage::Taking(call),
+                None => self.begin_to_end(),
+            }
+        }
+        self.shared.send(&mut self.done);
+        if let Stage::Ending { until, .. } = &self.stage {
+            let now = self.shared.control.clock.now();
+            let is_late = until.is_some_and(|until| until <= now) && self.set.len() > 0;
+            if is_late {
+                self.set.clear();
+                // Their releases need one more answer of the store. After a lease the jobs are free in any case.
+                let deadline = now.checked_add(self.shared.config.lease);
+                self.shared.control.close(deadline);
+            }
+            if self.set.len() == 0 {
+                self.shared.control.wake_at_end(self.event());
+                self.set_stage(Stage::Settling {
+                    were_dropped: is_late,
+                });
+            }
+        }
+        match self.stage {
+            Stage::Settling { were_dropped } if self.shared.control.is_over() => {
+                let is_cut_short = were_dropped || self.shared.control.was_cut_short();
+                Poll::Ready(Ok(if is_cut_short {
+                    ShutDown::TimedOut
+                } else {
+                    ShutDown::Finished
+                }))
+            }
+            _ => Poll::Pending,
+        }
+    }
+
+    /// Begins the grace of the running handlers.
+    fn begin_to_end(&mut self) {
+        let clock = &self.shared.control.clock;
+        let mut until = self.grace.and_then(|grace| clock.after(grace));
+        let mut alarm = None;
+        if let Some(when) = until.filter(|_| self.set.len() > 0) {
+            let event = self.set.event();
+            // USER CODE: the clock. Without an alarm the grace cannot be kept, so it ends at once.
+            match guarded(|| clock.wake_at(when, event)) {
+                Ok(Ok(set)) => alarm = Some(set),
+                Ok(Err(error)) => {
+                    drop_quietly(error);
+                    until = Some(clock.now());
+                }
+                Err(payload) => {
+                    discard(payload);
+                    until = Some(clock.now());
+                }
+            }
+        }
+        self.set_stage(Stage::Ending { until, alarm });
+    }
+
+    fn set_stage(&mut self, stage: Stage) {
+        // USER CODE: the drop of an alarm, which is the clock's.
+        drop_quietly(mem::replace(&mut self.stage, stage));
+    }
+
+    fn event(&self) -> Waiter {
+        Waiter::Task(self.set.event())
+    }
+}
+
+impl<S: Store> Shared<S> {
+    /// Has a call wait for `room` jobs, and takes the acknowledgements along. Returns the call, or `None` if the queue is
+    /// closed.
+    fn ask_for(
+        &self,
+        call: Option<(Ticket, usize)>,
+        room: usize,
+        done: &mut Vec<Command>,
+        event: std::task::Waker,
+    ) -> Option<Option<(Ticket, usize)>> {
+        let control = &self.control;
+        if !control.is_open() {
+            self.leave(call.map(|(ticket, _)| ticket));
+            return None;
+        }
+        match call {
+            Some((ticket, wanted)) => {
+                if wanted != room || !done.is_empty() {
+                    control.ask_again(ticket, mem::take(done), Wanted::Own(room));
+                }
+                Some(Some((ticket, room)))
+            }
+            None if room == 0 => Some(None),
+            None => {
+                let acks = mem::take(done);
+                let asked = control.ask(acks, Wanted::Own(room), Waiter::Task(event));
+                asked.ok().map(|ticket| Some((ticket, room)))
+            }
+        }
+    }
+
+    fn send(&self, done: &mut Vec<Command>) {
+        done.drain(..).for_each(|ack| self.control.command(ack));
+    }
+}
+
+/// Releases the jobs: those that wait for their first poll, and, after the drop of their futures, those of handlers.
+impl<S: Store, A> Drop for Dispatch<S, A> {
+    fn drop(&mut self) {
+        let Shared { control, .. } = &*self.shared;
+        control.close(None);
+        if let Stage::Taking(Some((ticket, _))) = self.stage {
+            self.shared.leave(Some(ticket));
+        }
+        self.shared.send(&mut self.done);
+        self.set_stage(Stage::New);
+        self.set.clear();
+    }
+}
