@@ -1,4 +1,5 @@
-//! Allocations and bytes per task. A separate binary, because it replaces the global allocator.
+//! Allocations, bytes and context switches per task. A separate binary, because it replaces the global allocator and counts
+//! for the whole process.
 #![cfg(not(anthill_loom))]
 #![expect(
     clippy::unwrap_used,
@@ -139,5 +140,40 @@ fn a_parked_task_takes_a_bounded_number_of_bytes() {
         assert!(waits <= 160, "{waits}");
         let sleeps = bytes(nap);
         assert!(sleeps <= 300, "{sleeps}");
+    });
+}
+
+/// How often the threads of this process have gone to sleep so far.
+#[cfg(target_os = "linux")]
+fn switches() -> usize {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap();
+    let each = threads.flatten().filter_map(|thread| {
+        let status = std::fs::read_to_string(thread.path().join("status")).ok()?;
+        let count = status
+            .lines()
+            .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+        count.trim().parse::<usize>().ok()
+    });
+    each.sum()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn timers_that_are_due_together_cost_few_context_switches() {
+    alone(|| {
+        let clock = ManualClock::new();
+        let pool = AsyncPool::builder().workers(2).clock(clock.clone()).build();
+        let pool = pool.unwrap();
+        let rounds = (0..5).map(|_| {
+            let when = async_pool::Clock::now(&clock) + NAP;
+            (0..TASKS).for_each(|_| pool.submit(async_pool::sleep_until(when)).unwrap());
+            clock.wait_for_sleepers(1);
+            let before = switches();
+            clock.advance(NAP);
+            pool.wait_idle().unwrap();
+            switches() - before
+        });
+        let fewest = rounds.min().unwrap();
+        assert!(fewest <= TASKS / 50, "{fewest}");
     });
 }

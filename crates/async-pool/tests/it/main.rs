@@ -264,6 +264,42 @@ fn sleeps_end_in_the_order_of_their_times_by_the_pools_clock() {
 }
 
 #[testkit::test]
+fn an_interval_keeps_its_rate_and_a_dropped_tick_is_not_lost() {
+    let clock = ManualClock::new();
+    let pool = AsyncPool::builder().workers(1).clock(clock.clone());
+    let pool = pool.build().unwrap();
+    let (sender, receiver) = mpsc::channel();
+    let ticks = pool.spawn(async move {
+        let mut interval = async_pool::interval(Duration::from_secs(10));
+        sender.send(interval.tick().await).unwrap();
+        for _ in 0..3 {
+            let mut dropped = Box::pin(interval.tick());
+            assert!(
+                poll_fn(|context| Poll::Ready(dropped.as_mut().poll(context).is_pending())).await
+            );
+            drop(dropped);
+            sender.send(interval.tick().await).unwrap();
+        }
+    });
+    let start = receiver.recv().unwrap();
+    clock.wait_for_sleepers(1);
+    clock.advance(Duration::from_secs(9));
+    assert!(receiver.try_recv().is_err(), "nothing ends early");
+    clock.advance(Duration::from_secs(5)); // Late: 14 s, and the next tick is due at 20 s.
+    assert_eq!(receiver.recv(), Ok(start + Duration::from_secs(10)));
+    for number in 2..4 {
+        clock.wait_for_sleepers(1);
+        clock.advance(Duration::from_secs(6));
+        assert_eq!(
+            receiver.recv(),
+            Ok(start + number * Duration::from_secs(10))
+        );
+        clock.advance(Duration::from_secs(4));
+    }
+    ticks.unwrap().join().unwrap();
+}
+
+#[testkit::test]
 fn a_timeout_drops_its_future_and_a_dropped_sleep_leaves_no_timer() {
     let pool = pool(1, 2);
     let timed_out =

@@ -120,6 +120,31 @@ fn a_task_of_the_pool_spawns_on_tokio_and_awaits_it_and_the_other_way_round() {
     assert_eq!(on_pool, 8);
 }
 
+#[testkit::test]
+fn sleeps_timeouts_intervals_and_yields_work_in_the_pool_under_tokio_and_in_a_bare_block_on() {
+    async fn waits() -> Duration {
+        let begin = Instant::now();
+        async_pool::sleep(SHORT).await;
+        async_pool::sleep_until(begin + 2 * SHORT).await;
+        let never = std::future::pending::<()>();
+        assert!(async_pool::timeout(SHORT, never).await.is_err());
+        let mut interval = async_pool::interval(SHORT);
+        let first = interval.tick().await;
+        assert_eq!(interval.tick().await, first + SHORT);
+        async_pool::yield_now().await;
+        begin.elapsed()
+    }
+    let pool = AsyncPool::builder().workers(1).build().unwrap();
+    let in_pool = pool.spawn(waits()).unwrap().join().unwrap();
+    let under_tokio = runtime().block_on(waits());
+    let bare = futures_lite::future::block_on(waits());
+    assert!(
+        [in_pool, under_tokio, bare]
+            .iter()
+            .all(|took| *took >= 4 * SHORT)
+    );
+}
+
 /// `async-io` has a thread of its own, so nothing has to be entered.
 #[testkit::test]
 fn sockets_and_timers_of_async_io_work() {
