@@ -1,6 +1,6 @@
 //! Measures pushes in transactions of sqlx: `cargo run --release -p durable-queue-tests --example transactions`.
 //!
-//! Each round runs a transaction of each kind, in turn, so that all kinds meet the same machine. Prints the
+//! Each round runs a transaction of each kind, in an order that rotates, so that all kinds meet the same machine. Prints the
 //! median time of each kind, and the median of its ratio to the first kind in the same round. On PostgreSQL
 //! (`DURABLE_POSTGRES_URL`) it also counts the commits of 16 concurrent transactions.
 #![expect(
@@ -43,6 +43,12 @@ fn report(title: &str, kinds: &[&str], times: &[Vec<f64>]) {
     }
 }
 
+/// The kinds, beginning with another one in each round: a transaction may profit or suffer from the one before it,
+/// so no kind may always have the same place.
+fn rotated(round: usize, kinds: usize) -> impl Iterator<Item = usize> {
+    (0..kinds).map(move |place| (round + place) % kinds)
+}
+
 const TABLE: &str = "CREATE TABLE plain (id INTEGER PRIMARY KEY, payload BLOB NOT NULL)";
 
 async fn sqlite(folder: &Folder, synced: &str) {
@@ -62,7 +68,7 @@ async fn sqlite(folder: &Folder, synced: &str) {
     let kinds = ["INSERT of the same payload", "push_in", "push_keyed_in"];
     let mut times = vec![Vec::new(); kinds.len()];
     for round in 0..ROUNDS {
-        for (kind, times) in times.iter_mut().enumerate() {
+        for kind in rotated(round, times.len()) {
             let begin = Instant::now();
             let mut tx = own.begin_with("BEGIN IMMEDIATE").await.unwrap();
             sqlx::query("INSERT INTO users DEFAULT VALUES")
@@ -94,7 +100,7 @@ async fn sqlite(folder: &Folder, synced: &str) {
                 }
             }
             tx.commit().await.unwrap();
-            times.push(begin.elapsed().as_secs_f64() * 1e6);
+            times[kind].push(begin.elapsed().as_secs_f64() * 1e6);
         }
     }
     report(
@@ -171,17 +177,17 @@ async fn postgres(address: &str) {
     sqlx::raw_sql(tables).execute(&mut own).await.unwrap();
     let mut times = vec![Vec::new(); KINDS.len()];
     for round in 0..ROUNDS {
-        for (kind, times) in times.iter_mut().enumerate() {
+        for kind in rotated(round, times.len()) {
             let begin = Instant::now();
             transact(&mut own, &queue, kind, format!("one {round}")).await;
-            times.push(begin.elapsed().as_secs_f64() * 1e6);
+            times[kind].push(begin.elapsed().as_secs_f64() * 1e6);
         }
     }
     report("PostgreSQL, one transaction", &KINDS, &times);
     // Microseconds per commit, of 16 clients, in turns of half a second.
     let mut times = vec![Vec::new(); KINDS.len()];
     for turn in 0..7 {
-        for (kind, times) in times.iter_mut().enumerate() {
+        for kind in rotated(turn, times.len()) {
             let mut clients = Vec::new();
             let until = Instant::now() + Duration::from_millis(500);
             for client in 0..16 {
@@ -201,7 +207,7 @@ async fn postgres(address: &str) {
             for client in clients {
                 count += client.await.unwrap();
             }
-            times.push(500_000.0 / f64::from(count));
+            times[kind].push(500_000.0 / f64::from(count));
         }
     }
     report("PostgreSQL, 16 clients, time per commit", &KINDS, &times);
