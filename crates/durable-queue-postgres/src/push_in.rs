@@ -175,7 +175,23 @@ impl PushIn<postgres::Transaction<'_>> for PostgresStore {
     }
 }
 
-/// Like that of `postgres::Transaction`.
+/// ```no_run
+/// use std::time::Duration;
+/// use durable_queue::DurableQueue;
+/// use durable_queue_postgres::{PostgresStore, tokio_postgres};
+///
+/// # async fn sign_up(
+/// #     mut client: tokio_postgres::Client, mails: DurableQueue<String, PostgresStore>,
+/// # ) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut tx = client.transaction().await?;
+/// tx.execute("INSERT INTO users VALUES ('ann')", &[]).await?;
+/// mails.push_in(&mut tx, "welcome, ann".to_owned(), Duration::from_secs(60)).await?;
+/// tx.commit().await?; // The user and the mail, or neither.
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Like the implementation for `postgres::Transaction`.
 impl PushIn<tokio_postgres::Transaction<'_>> for PostgresStore {
     type Mode = Async;
 

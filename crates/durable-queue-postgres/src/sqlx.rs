@@ -10,7 +10,23 @@ use super::PostgresStore;
 use super::failure::{by_connection, by_server};
 use super::push_in::{Prepared, PutRow};
 
-/// Like that of `postgres::Transaction`. The statement is prepared once per connection.
+/// ```no_run
+/// use std::time::Duration;
+/// use durable_queue::DurableQueue;
+/// use durable_queue_postgres::PostgresStore;
+///
+/// # async fn sign_up(
+/// #     pool: sqlx::PgPool, mails: DurableQueue<String, PostgresStore>,
+/// # ) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut tx = pool.begin().await?;
+/// sqlx::query("INSERT INTO users VALUES ('ann')").execute(&mut *tx).await?;
+/// mails.push_in(&mut tx, "welcome, ann".to_owned(), Duration::from_secs(60)).await?;
+/// tx.commit().await?; // The user and the mail, or neither.
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Like the implementation for `postgres::Transaction`. The statement is prepared once per connection.
 impl PushIn<Transaction<'_, Postgres>> for PostgresStore {
     type Mode = Async;
 

@@ -9,6 +9,32 @@ use sqlx::{Connection, Sqlite, SqliteConnection, Transaction};
 use super::push_in::{Prepared, put};
 use super::{SqliteStore, is_missing_table, sql};
 
+/// ```
+/// use durable_queue::{DurableQueue, When};
+/// use durable_queue_sqlite::SqliteStore;
+/// use sqlx::Connection;
+///
+/// # let folder = std::env::temp_dir().join(format!("sqlx-push-in-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// # let path = folder.join("shop");
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// # runtime.block_on(async {
+/// let mails = DurableQueue::new("mails", SqliteStore::open(&path)?);
+/// let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path);
+/// let mut own = sqlx::SqliteConnection::connect_with(&options).await?; // The application's.
+///
+/// let mut tx = own.begin_with("BEGIN IMMEDIATE").await?;
+/// sqlx::query("CREATE TABLE users (name TEXT)").execute(&mut *tx).await?;
+/// sqlx::query("INSERT INTO users VALUES ('ann')").execute(&mut *tx).await?;
+/// mails.push_in(&mut tx, "welcome, ann".to_owned(), When::NOW).await?;
+/// tx.commit().await?; // The user and the mail, or neither.
+/// # assert_eq!(mails.store_stats()?.jobs, 1);
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// In a transaction that was begun by [`Connection::begin_with`]`("BEGIN IMMEDIATE")`: a deferred one that reads
 /// first may fail at its first write.
 impl PushIn<Transaction<'_, Sqlite>> for SqliteStore {

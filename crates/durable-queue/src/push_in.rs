@@ -296,6 +296,10 @@ impl<T: Payload, S: SqlStore> DurableQueue<T, S> {
     ///
     /// # Errors
     /// Like [`push_in`](Self::push_in), with the jobs.
+    #[expect(
+        clippy::type_complexity,
+        reason = "an alias would hide what the call returns"
+    )]
     pub fn push_many_in<'a, C: ?Sized>(
         &'a self,
         client: &'a mut C,

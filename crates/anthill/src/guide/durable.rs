@@ -33,8 +33,17 @@
 //! # At least once
 //! A job may be delivered twice, because the process may be killed between the work and the acknowledgement. So handlers
 //! must be idempotent, for example by an update that changes an order only if it is still open. A push in the
-//! application's transaction (`push_in`, on `SQLite` and `PostgreSQL`) adds the job if and only if the
-//! transaction commits.
+//! application's transaction adds the job if and only if the transaction commits, with `sqlx` for example:
+//!
+//! ```ignore
+//! let mut tx = pool.begin().await?;
+//! sqlx::query("INSERT INTO users VALUES ('ann')").execute(&mut *tx).await?;
+//! mails.push_in(&mut tx, "welcome, ann".to_owned(), IN_A_MINUTE).await?;
+//! tx.commit().await?;
+//! ```
+//!
+//! `push_in` takes transactions of `sqlx` (feature `sqlx` of `anthill-durable-queue-sqlite` and `-postgres`), `rusqlite`,
+//! `postgres` and `tokio-postgres`. For other clients, `push_statement` returns the SQL statement and its parameters.
 //!
 //! # Several handlers
 //! `durable_queue::Worker` runs a handler on a pool, and acknowledges, retries with a back-off, or buries each job by
