@@ -251,13 +251,11 @@ impl CallThreads {
 
     /// Waits to be woken. Returns whether the keep-alive has passed.
     fn sleep(&self, parker: &Parker) -> bool {
-        match self.clock.after(CALL_KEEP_ALIVE) {
-            Some(when) => !self.clock.park_until(parker, when),
-            None => {
-                parker.park();
-                false
-            }
-        }
+        let Some(when) = self.clock.after(CALL_KEEP_ALIVE) else {
+            parker.park();
+            return false;
+        };
+        !self.clock.park_until(parker, when)
     }
 
     /// The queue has no handles any more: idle threads end.
