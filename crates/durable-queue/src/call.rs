@@ -4,8 +4,8 @@
 //! [`CALL_THREADS`] for each queue, started on demand, ended after [`CALL_KEEP_ALIVE`] without a call.
 //!
 //! # Invariants
-//! 1. While a job waits, no thread is idle without having been woken for it, and either there are
-//!    [`CALL_THREADS`] threads, or one is being started for each waiting job.
+//! 1. While a job waits, a thread will look for it: each job wakes an idle thread or starts one, and each thread
+//!    looks after each job, and before it sleeps or ends.
 //! 2. Each job is called until it asks for no more, or withdrawn before its first call. If no thread exists and
 //!    none can be started, it is called once with that error.
 //! 3. After the last handle of the queue is dropped, idle threads end at once.
@@ -89,16 +89,24 @@ pub(crate) async fn answer_of<R: Clone>(
     line: &dyn Line,
     ticket: Ticket,
 ) -> Result<R> {
-    struct Withdraws<'a>(&'a dyn Line, Ticket, Process);
+    struct Withdraws<'a> {
+        line: &'a dyn Line,
+        ticket: Ticket,
+        process: Process,
+    }
     impl Drop for Withdraws<'_> {
         fn drop(&mut self) {
-            if self.2.is_current() {
-                self.0.withdraw(self.1);
+            if self.process.is_current() {
+                self.line.withdraw(self.ticket);
             }
         }
     }
     let process = Process::current();
-    let withdraws = Withdraws(line, ticket, process);
+    let withdraws = Withdraws {
+        line,
+        ticket,
+        process,
+    };
     let answer = poll_fn(|context| {
         // In a forked child no answer comes, and the fork may have left the lock held.
         process.check(StoreError::new(ErrorKind::Forked))?;
@@ -212,10 +220,7 @@ impl CallThreads {
     /// Body of a call thread.
     fn serve(&self) {
         let parker = Parker::new();
-        let number = {
-            let mut state = self.state.lock();
-            state.ticket()
-        };
+        let number = self.state.lock().ticket();
         let (mut again, mut is_late) = (None, false);
         loop {
             let step = self
@@ -246,13 +251,11 @@ impl CallThreads {
 
     /// Waits to be woken. Returns whether the keep-alive has passed.
     fn sleep(&self, parker: &Parker) -> bool {
-        match self.clock.after(CALL_KEEP_ALIVE) {
-            Some(when) => !self.clock.park_until(parker, when),
-            None => {
-                parker.park();
-                false
-            }
-        }
+        let Some(when) = self.clock.after(CALL_KEEP_ALIVE) else {
+            parker.park();
+            return false;
+        };
+        !self.clock.park_until(parker, when)
     }
 
     /// The queue has no handles any more: idle threads end.

@@ -199,17 +199,24 @@ impl Combiner {
                 Err(payload) => discard(payload), // The panic hook has shown it.
             }
         }
+        // First, so that the next call is in progress while these are answered.
+        let seat = self.state.lock().next_thread();
+        if let Some(seat) = seat {
+            seat.give(Seat::Leads);
+            answer(followers, put);
+            return false;
+        }
+        // Their tasks push again meanwhile, so this thread's next call has more jobs.
+        answer(followers, put);
         let next = self.state.lock().hand_over();
-        let again = match next {
+        match next {
             Next::Nobody => false,
             Next::Thread(seat) => {
                 seat.give(Seat::Leads);
                 false
             }
             Next::CallThread => true,
-        };
-        answer(followers, put);
-        again
+        }
     }
 
     /// Called instead of [`lead_futures`](Self::lead_futures) if no call thread can be started.
@@ -262,14 +269,18 @@ impl State {
         dequeued
     }
 
+    /// Dequeues the first thread.
+    fn next_thread(&mut self) -> Option<Arc<Reply<Seat>>> {
+        let ticket = self.threads.pop_first()?;
+        match self.line.remove(&ticket)?.waits {
+            Waits::Thread(seat) => Some(seat),
+            Waits::Future(_) => None, // Not in `threads`.
+        }
+    }
+
     /// Ends a lead, and chooses the next leader.
     fn hand_over(&mut self) -> Next {
-        if let Some(ticket) = self.threads.pop_first()
-            && let Some(Follower {
-                waits: Waits::Thread(seat),
-                ..
-            }) = self.line.remove(&ticket)
-        {
+        if let Some(seat) = self.next_thread() {
             return Next::Thread(seat);
         }
         if self.line.is_empty() {

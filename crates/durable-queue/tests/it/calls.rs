@@ -507,10 +507,14 @@ fn a_process_without_async_calls_has_no_call_thread_and_others_only_for_a_while(
             drop(queue.push_async(job("never polled"), LONG));
             let threads = [(); 8].map(|()| {
                 on_thread(&queue, |queue| {
-                    (0..100).for_each(|_| _ = queue.push(job("job"), LONG).unwrap());
+                    for _ in 0..100 {
+                        queue.push(job("job"), LONG).unwrap();
+                    }
                 })
             });
-            threads.into_iter().for_each(|it| it.join().unwrap());
+            for thread in threads {
+                thread.join().unwrap();
+            }
             assert_eq!(call_threads(), 0);
             block_on(queue.push_async(job("job"), LONG)).unwrap();
             assert!((1..=CALL_THREADS).contains(&call_threads()));
