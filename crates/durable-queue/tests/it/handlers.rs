@@ -333,6 +333,37 @@ fn room_that_is_free_again_is_filled_with_one_claim() {
 }
 
 #[testkit::test]
+fn a_batch_is_claimed_at_a_time_and_waits_for_room() {
+    const JOBS: usize = 200;
+    const BATCH: usize = 100;
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    let (latch, begun) = (Latch::new(), Arc::new(AtomicUsize::new(0)));
+    push_all(&queue, JOBS);
+    let run = {
+        let (latch, begun) = (latch.clone(), Arc::clone(&begun));
+        let builder = Worker::builder(queue.clone()).concurrency(3);
+        let builder = builder.batch(NonZeroUsize::new(BATCH).unwrap());
+        builder.run_async(move |_| {
+            begun.fetch_add(1, SeqCst);
+            let latch = latch.clone();
+            async move {
+                latch.wait().await;
+                Ok::<_, Failed>(())
+            }
+        })
+    };
+    let thread = on_thread(run);
+    latch.wait_for_arrivals(3);
+    assert_eq!((held(&queue), begun.load(SeqCst)), (BATCH, 3));
+    latch.open();
+    wait_until_done(&queue);
+    queue.close();
+    assert!(is_finished(&thread.join().unwrap()));
+    assert_eq!(begun.load(SeqCst), JOBS);
+}
+
+#[testkit::test]
 fn a_signal_stops_the_run_which_waits_for_running_handlers() {
     let time = Time::new();
     let queue = time.queue(time.sim());
