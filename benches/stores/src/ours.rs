@@ -16,7 +16,7 @@ pub const NAME: &str = "bench";
 const BATCH: NonZeroUsize = NonZeroUsize::new(100).expect("it is not zero");
 /// Handlers that run at a time.
 const HANDLERS: usize = 100;
-/// Jobs that they take at a time, at most as many as handlers, and as a thread takes by default.
+/// One job at a time, and as many as a thread takes at most by default.
 pub const ONE: Option<NonZeroUsize> = Some(NonZeroUsize::MIN);
 pub const MANY: Option<NonZeroUsize> = NonZeroUsize::new(durable_queue::MOST_JOBS);
 const SHUTDOWN: Duration = Duration::from_secs(5);
@@ -34,7 +34,7 @@ pub enum Way {
     AtTheTime,
     /// Confirmed, with a worker that chooses the size of its claims itself.
     Adaptive,
-    /// With a hundred threads for handlers, and jobs claimed one by one, or in batches.
+    /// With a hundred threads for handlers, each of which takes so many jobs at a time, or chooses.
     Threads(Option<NonZeroUsize>),
     /// With a hundred async handlers, in a task of tokio.
     Run(Option<NonZeroUsize>),

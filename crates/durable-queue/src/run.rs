@@ -239,8 +239,8 @@ impl<S: Store, A> Dispatch<S, A> {
             let (room, batch) = (self.room(), self.limits.batch);
             let (done, event) = (&mut self.done, self.set.event());
             match self.shared.ask_for(call, room, batch, done, event) {
-                Some(call) => self.stage = Stage::Taking(call),
-                None => self.begin_to_end(),
+                Ok(call) => self.stage = Stage::Taking(call),
+                Err(_) => self.begin_to_end(),
             }
         }
         self.shared.send(&mut self.done);
@@ -307,8 +307,11 @@ impl<S: Store, A> Dispatch<S, A> {
 }
 
 impl<S: Store> Shared<S> {
-    /// Has a call wait for `room` jobs, and takes the acknowledgements along. Returns the call, or `None` if the queue is
-    /// closed.
+    /// Has a call wait for `room` jobs, and takes the acknowledgements along. Returns the call, if there
+    /// is room.
+    ///
+    /// # Errors
+    /// [`TakeError::ShutDown`].
     fn ask_for(
         &self,
         call: Option<(Ticket, usize)>,
@@ -316,11 +319,11 @@ impl<S: Store> Shared<S> {
         batch: usize,
         done: &mut Vec<Command>,
         event: std::task::Waker,
-    ) -> Option<Option<(Ticket, usize)>> {
+    ) -> Result<Option<(Ticket, usize)>, TakeError> {
         let control = &self.control;
         if !control.is_open() {
             self.leave(call.map(|(ticket, _)| ticket));
-            return None;
+            return Err(TakeError::ShutDown);
         }
         let wanted = Wanted::Spare {
             own: room,
@@ -332,13 +335,13 @@ impl<S: Store> Shared<S> {
                 if before != room || !done.is_empty() {
                     control.ask_again(ticket, mem::take(done), wanted);
                 }
-                Some(Some((ticket, room)))
+                Ok(Some((ticket, room)))
             }
-            None if room == 0 => Some(None),
+            None if room == 0 => Ok(None),
             None => {
                 let acks = mem::take(done);
                 let asked = control.ask(acks, wanted, Waiter::Task(event));
-                asked.ok().map(|ticket| Some((ticket, room)))
+                asked.map(|ticket| Some((ticket, room)))
             }
         }
     }

@@ -872,7 +872,7 @@ fn a_full_pool_refuses_a_worker() {
 
 const JOBS: usize = 200;
 
-/// Handlers that wait for a timer of the runtime, on SQLite.
+/// Handlers that wait for a timer of the runtime, on `SQLite`.
 async fn work_off<Fut>(nap: impl Fn() -> Fut)
 where
     Fut: Future,
