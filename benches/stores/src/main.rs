@@ -11,7 +11,7 @@ use durable_queue_sqlite::SqliteStore;
 use stores::{Can, Contender, Needs, Outcome, Queue};
 
 use bare::{Insert, Memory, Set};
-use ours::{Ours, Way};
+use ours::{MANY, ONE, Ours, Way};
 use outbox::{Entry, Outbox};
 
 /// As many as there are concurrent clients.
@@ -93,37 +93,73 @@ const CONTENDERS: &[Contender] = &[
     Contender {
         name: "ours threads, PostgreSQL",
         needs: Needs::Postgres,
-        open: |address| postgres(address, Way::Threads),
+        open: |address| postgres(address, Way::Threads(None)),
         can: Can::Handle,
     },
     Contender {
         name: "ours threads, SQLite",
         needs: Needs::Folder,
-        open: |address| sqlite(address, Way::Threads),
+        open: |address| sqlite(address, Way::Threads(None)),
+        can: Can::Handle,
+    },
+    Contender {
+        name: "ours run_async, batch, PostgreSQL",
+        needs: Needs::Postgres,
+        open: |address| postgres(address, Way::Run(MANY)),
+        can: Can::Handle,
+    },
+    Contender {
+        name: "ours run_async, batch, SQLite",
+        needs: Needs::Folder,
+        open: |address| sqlite(address, Way::Run(MANY)),
+        can: Can::Handle,
+    },
+    Contender {
+        name: "ours start_async, batch, PostgreSQL",
+        needs: Needs::Postgres,
+        open: |address| postgres(address, Way::Pool(MANY)),
+        can: Can::Handle,
+    },
+    Contender {
+        name: "ours start_async, batch, SQLite",
+        needs: Needs::Folder,
+        open: |address| sqlite(address, Way::Pool(MANY)),
+        can: Can::Handle,
+    },
+    Contender {
+        name: "ours threads, one by one, PostgreSQL",
+        needs: Needs::Postgres,
+        open: |address| postgres(address, Way::Threads(ONE)),
+        can: Can::Handle,
+    },
+    Contender {
+        name: "ours threads, one by one, SQLite",
+        needs: Needs::Folder,
+        open: |address| sqlite(address, Way::Threads(ONE)),
         can: Can::Handle,
     },
     Contender {
         name: "ours run_async, PostgreSQL",
         needs: Needs::Postgres,
-        open: |address| postgres(address, Way::Run),
+        open: |address| postgres(address, Way::Run(None)),
         can: Can::Handle,
     },
     Contender {
         name: "ours run_async, SQLite",
         needs: Needs::Folder,
-        open: |address| sqlite(address, Way::Run),
+        open: |address| sqlite(address, Way::Run(None)),
         can: Can::Handle,
     },
     Contender {
         name: "ours start_async, PostgreSQL",
         needs: Needs::Postgres,
-        open: |address| postgres(address, Way::Pool),
+        open: |address| postgres(address, Way::Pool(None)),
         can: Can::Handle,
     },
     Contender {
         name: "ours start_async, SQLite",
         needs: Needs::Folder,
-        open: |address| sqlite(address, Way::Pool),
+        open: |address| sqlite(address, Way::Pool(None)),
         can: Can::Handle,
     },
     Contender {

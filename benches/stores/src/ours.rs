@@ -16,6 +16,9 @@ pub const NAME: &str = "bench";
 const BATCH: NonZeroUsize = NonZeroUsize::new(100).expect("it is not zero");
 /// Handlers that run at a time.
 const HANDLERS: usize = 100;
+/// One job at a time, and as many as a thread takes at most by default.
+pub const ONE: Option<NonZeroUsize> = Some(NonZeroUsize::MIN);
+pub const MANY: Option<NonZeroUsize> = NonZeroUsize::new(durable_queue::MOST_JOBS);
 const SHUTDOWN: Duration = Duration::from_secs(5);
 
 type Open<S> = dyn Fn() -> Outcome<S> + Send + Sync;
@@ -31,12 +34,12 @@ pub enum Way {
     AtTheTime,
     /// Confirmed, with a worker that chooses the size of its claims itself.
     Adaptive,
-    /// With a hundred threads for handlers.
-    Threads,
+    /// With a hundred threads for handlers, each of which takes so many jobs at a time, or chooses.
+    Threads(Option<NonZeroUsize>),
     /// With a hundred async handlers, in a task of tokio.
-    Run,
+    Run(Option<NonZeroUsize>),
     /// With a hundred async handlers, each a task of an `AsyncPool`.
-    Pool,
+    Pool(Option<NonZeroUsize>),
 }
 
 /// Pushes use `queue`; each worker opens the store again.
@@ -107,22 +110,33 @@ impl<S: Store + Clone> Queue for Ours<S> {
         for _ in 0..workers {
             let queue = DurableQueue::builder(NAME, (self.open)()?);
             let queue: DurableQueue<String, S> = match self.way {
-                Way::Confirmed | Way::Adaptive | Way::Threads | Way::Run | Way::Pool => queue,
+                Way::Confirmed | Way::Adaptive | Way::Threads(_) | Way::Run(_) | Way::Pool(_) => {
+                    queue
+                }
                 Way::Unconfirmed => queue.confirm(false),
                 Way::AtTheTime => queue.horizon(Duration::ZERO),
             }
             .build()?;
             let handler = handler.clone();
             let builder = Worker::builder(queue);
+            let builder = match self.way {
+                Way::Adaptive => builder,
+                Way::Threads(batch) | Way::Run(batch) | Way::Pool(batch) => {
+                    let builder = builder.concurrency(HANDLERS);
+                    match batch {
+                        Some(batch) => builder.batch(batch),
+                        None => builder,
+                    }
+                }
+                Way::Confirmed | Way::Unconfirmed | Way::AtTheTime => builder.batch(BATCH),
+            };
             let worker = match self.way {
-                Way::Run => {
-                    team.0
-                        .push(Box::new(Task::new(builder.concurrency(HANDLERS), handler)?));
+                Way::Run(_) => {
+                    team.0.push(Box::new(Task::new(builder, handler)?));
                     continue;
                 }
-                Way::Pool => {
+                Way::Pool(_) => {
                     let pool = AsyncPool::builder().build()?;
-                    let builder = builder.concurrency(HANDLERS);
                     builder.start_async(&pool, move |job| {
                         let handler = handler.clone();
                         async move {
@@ -131,21 +145,10 @@ impl<S: Store + Clone> Queue for Ours<S> {
                         }
                     })?
                 }
-                Way::Confirmed
-                | Way::Unconfirmed
-                | Way::AtTheTime
-                | Way::Adaptive
-                | Way::Threads => {
-                    let builder = match self.way {
-                        Way::Adaptive => builder,
-                        Way::Threads => builder.concurrency(HANDLERS),
-                        _ => builder.batch(BATCH),
-                    };
-                    builder.start(move |job| {
-                        handler(job);
-                        Ok::<(), Fault>(())
-                    })?
-                }
+                _ => builder.start(move |job| {
+                    handler(job);
+                    Ok::<(), Fault>(())
+                })?,
             };
             team.0.push(Box::new(worker));
         }

@@ -23,9 +23,10 @@ const MOST_WANTED: usize = 1 << 20;
 pub(crate) enum Wanted {
     /// Up to this many, all for the call itself.
     Own(usize),
-    /// One for the call itself. The others are spare jobs for any later call. If `patience` is set, they are
-    /// released after it.
+    /// Up to `own` for the call itself. The others, up to `most` in all, are spare jobs for any later call. If
+    /// `patience` is set, they are released after it.
     Spare {
+        own: usize,
         most: usize,
         patience: Option<Duration>,
     },
@@ -41,8 +42,7 @@ impl Wanted {
     /// Maximum number of jobs for the call itself.
     fn own(self) -> usize {
         match self {
-            Self::Own(most) => most,
-            Self::Spare { .. } => 1,
+            Self::Own(own) | Self::Spare { own, .. } => own,
         }
     }
 }
@@ -182,7 +182,7 @@ impl Calls {
             let wanted = call.wanted;
             self.demand -= wanted.most();
             if let Wanted::Spare { patience, .. } = wanted {
-                room += wanted.most() - 1;
+                room += wanted.most() - wanted.own();
                 let ends = patience.and_then(|patience| now.checked_add(patience));
                 until = until.into_iter().chain(ends).min();
             }

@@ -83,6 +83,16 @@ pub(crate) struct Orders {
     pub(crate) deadline: Option<Instant>,
 }
 
+impl State {
+    /// Adds the settles of a call, and the quiet commands with them, unless the pump has ended.
+    fn add(&mut self, settled: &mut Vec<Command>) {
+        if self.phase != Phase::Over {
+            self.commands.append(&mut self.quiet);
+            self.commands.append(settled);
+        }
+    }
+}
+
 impl Control {
     pub(crate) fn new(clock: SharedClock) -> Self {
         Self {
@@ -147,10 +157,7 @@ impl Control {
         waiter: Waiter,
     ) -> Result<Ticket, TakeError> {
         let asked = self.section(|state, wakes| {
-            if state.phase != Phase::Over {
-                state.commands.append(&mut state.quiet);
-                state.commands.append(&mut settled);
-            }
+            state.add(&mut settled);
             state.sleep = None;
             if state.phase != Phase::Open {
                 wakes.push(waiter); // Woken, and so dropped, after the section.
@@ -440,10 +447,7 @@ impl Control {
     /// that was served or ended meanwhile is left alone.
     pub(crate) fn ask_again(&self, ticket: Ticket, mut settled: Vec<Command>, wanted: Wanted) {
         self.section(|state, _| {
-            if state.phase != Phase::Over {
-                state.commands.append(&mut state.quiet);
-                state.commands.append(&mut settled);
-            }
+            state.add(&mut settled);
             state.calls.change(ticket, wanted);
             state.sleep = None;
         });

@@ -115,11 +115,33 @@
 //! | [`push_batch`](DurableQueue::push_batch) | drop the future of `push_many_async` | the limits of the store | `push_many_async` |
 //! | the calls in a transaction | none | the limits of the client | the client's |
 //! | [`shutdown`](DurableQueue::shutdown) | [`close`](DurableQueue::close) | it takes a timeout | [`shutdown_async`](DurableQueue::shutdown_async) |
-//! | [`Worker::shutdown`] | [`close`](DurableQueue::close) | it takes a timeout | `shutdown_async` of its [queue](Worker::queue) |
+//! | [`Worker::shutdown`] | [`close`](DurableQueue::close) | it takes a timeout | `shutdown_async` of its [queue](Worker::queue); `Run::until` |
+//!
+//! # Async handlers
+//! With the feature `async`, a [`Worker`] runs futures. Its concurrency is a number of futures, not of threads:
+//! ten thousand suspended handlers need no thread, and about 550 bytes each, plus what the handler itself keeps.
+//!
+//! - `run_async` returns a future, `Run`, that any runtime can poll. `run.until(signal).await` stops taking jobs when
+//!   the signal completes, waits for running handlers up to the builder's `grace`, and then drops them.
+//! - `start_async` runs each handler as a task of an `AsyncPool`.
+//!
+//! A handler gets a `Job`, and a clone of the builder's `context`, if there is one. Its result settles the job, as on a
+//! thread. No more jobs are claimed than handlers have room, unless the builder has a [`batch`](WorkerBuilder::batch).
+//!
+//! | event | the handler's future | its job |
+//! |---|---|---|
+//! | the call of the handler, or a poll, panics | is dropped | the attempt has failed |
+//! | the future's drop panics | the panic is caught | is settled by the result |
+//! | the queue is closed before the first poll | the handler is not called | is released: due as before, without the attempt |
+//! | the grace is over, or the `Run` is dropped | is dropped | is released |
+//! | the lease is lost | goes on, and [`Claimed::lost`] completes; with `cancel_on_lost_lease` it is dropped | another process has it, or the attempt has failed |
+//! | the pool is released, or refuses a handler | is dropped by `release_now` | is released, and the queue is closed in this process |
+//! | fork | the child gets `TakeError::Forked` | stays the parent's |
 //!
 //! # Features
 //! | feature | default | what it does |
 //! |---|---|---|
+//! | `async` | no | async handlers: `WorkerBuilder::run_async`, `WorkerBuilder::start_async` |
 //! | `cron` | no | [`Schedule`]: jobs that repeat |
 //! | `json` | no | `Json<T>`: payloads of any type that serde knows |
 //! | `testing` | no | [`testing`]: a store that fails on request. [`conformance`]: the tests that every store has to pass |

@@ -1,8 +1,8 @@
 //! A worker as a future: takes jobs for as many handlers as have room, and polls the handlers.
 //!
 //! # Invariants
-//! 1. `set.len()`, plus the number of jobs that the call wants, is at most `most`. So no more jobs are claimed than
-//!    handlers have room.
+//! 1. `set.len()`, plus the number of jobs that the call wants for itself, is at most `handlers`. So without a batch no
+//!    more jobs are claimed than handlers have room.
 //! 2. While jobs are taken and there is room, a call waits. It, the close and the end of the queue, and the end of the
 //!    grace are events of `set`.
 //! 3. Acknowledgements in `done` are sent by the end of the same poll.
@@ -56,13 +56,12 @@ where
 {
     pub(crate) fn new(
         queue: DurableQueue<T, S>,
-        concurrency: usize,
-        grace: Option<Duration>,
+        limits: Limits,
         cancels_on_lost_lease: bool,
         handler: F,
     ) -> Self {
         Self {
-            dispatch: Dispatch::new(queue.shared(), concurrency, grace),
+            dispatch: Dispatch::new(queue.shared(), limits),
             handler: Arc::new(handler),
             cancels_on_lost_lease,
             queue,
@@ -133,13 +132,21 @@ impl<T: Payload, S: Store, F, Fut> fmt::Debug for Run<T, S, F, Fut> {
     }
 }
 
+/// The options of a builder.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits {
+    /// Maximum number of futures.
+    pub(crate) handlers: usize,
+    /// Minimum number of jobs to claim.
+    pub(crate) batch: usize,
+    pub(crate) grace: Option<Duration>,
+}
+
 /// The part of a run that does not know how a job becomes a future.
 pub(crate) struct Dispatch<S: Store, A> {
     shared: Arc<Shared<S>>,
     set: FutureSet<A>,
-    /// Maximum number of futures.
-    most: usize,
-    grace: Option<Duration>,
+    limits: Limits,
     /// Acknowledgements to send.
     done: Vec<Command>,
     stage: Stage,
@@ -162,12 +169,11 @@ enum Stage {
 }
 
 impl<S: Store, A> Dispatch<S, A> {
-    pub(crate) fn new(shared: &Arc<Shared<S>>, most: usize, grace: Option<Duration>) -> Self {
+    pub(crate) fn new(shared: &Arc<Shared<S>>, limits: Limits) -> Self {
         Self {
             shared: Arc::clone(shared),
             set: FutureSet::new(),
-            most,
-            grace,
+            limits,
             done: Vec::new(),
             stage: Stage::New,
         }
@@ -192,42 +198,49 @@ impl<S: Store, A> Dispatch<S, A> {
         }
         let done = &mut self.done;
         self.set.poll_woken(|ack| done.extend(ack));
-        if has_event {
-            self.take_jobs(start);
-        }
+        self.take_jobs(has_event, start);
         self.go_on()
     }
 
-    /// Starts the jobs that the call was given.
-    fn take_jobs(&mut self, mut start: impl FnMut(Ready) -> A)
+    /// Starts the jobs that the call was given, and spare jobs.
+    fn take_jobs(&mut self, has_event: bool, mut start: impl FnMut(Ready) -> A)
     where
         A: Future<Output = Option<Command>>,
     {
-        let Stage::Taking(Some((ticket, _))) = self.stage else {
+        let Stage::Taking(call) = self.stage else {
             return;
         };
-        match self.shared.control.look(ticket, self.event()) {
-            None => {}
-            Some(given) => {
-                self.stage = Stage::Taking(None);
-                // The queue may be closed by now: jobs are then released by their first polls.
-                for job in given.into_iter().flatten() {
-                    self.done.extend(self.set.start(start(job)).flatten());
-                }
+        if let Some((ticket, _)) = call {
+            let look = || self.shared.control.look(ticket, self.event());
+            let Some(given) = has_event.then(look).flatten() else {
+                return;
+            };
+            self.stage = Stage::Taking(None);
+            // The queue may be closed by now: jobs are then released by their first polls.
+            for job in given.into_iter().flatten() {
+                self.done.extend(self.set.start(start(job)).flatten());
             }
         }
+        // A call that waits would be given them, so there is none.
+        while self.room() > 0
+            && let Some(job) = self.shared.control.next_spare(&mut self.done)
+        {
+            self.done.extend(self.set.start(start(job)).flatten());
+        }
+    }
+
+    fn room(&self) -> usize {
+        self.limits.handlers - self.set.len()
     }
 
     /// The part that is independent of the type of the futures, but for their drop.
     fn go_on(&mut self) -> Poll<Result<ShutDown, TakeError>> {
         if let Stage::Taking(call) = self.stage {
-            let room = self.most - self.set.len();
-            let is_open = self
-                .shared
-                .ask_for(call, room, &mut self.done, self.set.event());
-            match is_open {
-                Some(call) => self.stage = Stage::Taking(call),
-                None => self.begin_to_end(),
+            let (room, batch) = (self.room(), self.limits.batch);
+            let (done, event) = (&mut self.done, self.set.event());
+            match self.shared.ask_for(call, room, batch, done, event) {
+                Ok(call) => self.stage = Stage::Taking(call),
+                Err(_) => self.begin_to_end(),
             }
         }
         self.shared.send(&mut self.done);
@@ -263,7 +276,7 @@ impl<S: Store, A> Dispatch<S, A> {
     /// Begins the grace of the running handlers.
     fn begin_to_end(&mut self) {
         let clock = &self.shared.control.clock;
-        let mut until = self.grace.and_then(|grace| clock.after(grace));
+        let mut until = self.limits.grace.and_then(|grace| clock.after(grace));
         let mut alarm = None;
         if let Some(when) = until.filter(|_| self.set.len() > 0) {
             let event = self.set.event();
@@ -294,32 +307,41 @@ impl<S: Store, A> Dispatch<S, A> {
 }
 
 impl<S: Store> Shared<S> {
-    /// Has a call wait for `room` jobs, and takes the acknowledgements along. Returns the call, or `None` if the queue is
-    /// closed.
+    /// Has a call wait for `room` jobs, and takes the acknowledgements along. Returns the call, if there
+    /// is room.
+    ///
+    /// # Errors
+    /// [`TakeError::ShutDown`].
     fn ask_for(
         &self,
         call: Option<(Ticket, usize)>,
         room: usize,
+        batch: usize,
         done: &mut Vec<Command>,
         event: std::task::Waker,
-    ) -> Option<Option<(Ticket, usize)>> {
+    ) -> Result<Option<(Ticket, usize)>, TakeError> {
         let control = &self.control;
         if !control.is_open() {
             self.leave(call.map(|(ticket, _)| ticket));
-            return None;
+            return Err(TakeError::ShutDown);
         }
+        let wanted = Wanted::Spare {
+            own: room,
+            most: room.max(batch),
+            patience: None,
+        };
         match call {
-            Some((ticket, wanted)) => {
-                if wanted != room || !done.is_empty() {
-                    control.ask_again(ticket, mem::take(done), Wanted::Own(room));
+            Some((ticket, before)) => {
+                if before != room || !done.is_empty() {
+                    control.ask_again(ticket, mem::take(done), wanted);
                 }
-                Some(Some((ticket, room)))
+                Ok(Some((ticket, room)))
             }
-            None if room == 0 => Some(None),
+            None if room == 0 => Ok(None),
             None => {
                 let acks = mem::take(done);
-                let asked = control.ask(acks, Wanted::Own(room), Waiter::Task(event));
-                asked.ok().map(|ticket| Some((ticket, room)))
+                let asked = control.ask(acks, wanted, Waiter::Task(event));
+                asked.map(|ticket| Some((ticket, room)))
             }
         }
     }

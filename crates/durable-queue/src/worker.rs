@@ -28,7 +28,7 @@ use crate::handler::{Attempt, Job};
 use crate::payload::Payload;
 use crate::queue::{DurableQueue, ShutDown};
 #[cfg(feature = "async")]
-use crate::run::{Dispatch, Run};
+use crate::run::{Dispatch, Limits, Run};
 use crate::shared::Shared;
 use crate::store::Store;
 
@@ -182,6 +182,9 @@ impl<T: Payload, S: Store, C> WorkerBuilder<T, S, C> {
     ///
     /// With a fixed number, waiting jobs are not released: slow handlers keep the rest of their batch from
     /// other processes. The jobs of a batch are acknowledged together when the next one is claimed.
+    ///
+    /// Async handlers share one claim: by default, as many jobs as handlers have room; with a fixed number, at
+    /// least that many, of which the rest waits for room. Handlers of microseconds are faster with it.
     pub fn batch(mut self, jobs: NonZeroUsize) -> Self {
         self.batch = Some(jobs);
         self
@@ -202,6 +205,15 @@ impl<T: Payload, S: Store, C> WorkerBuilder<T, S, C> {
     pub fn cancel_on_lost_lease(mut self) -> Self {
         self.cancels_on_lost_lease = true;
         self
+    }
+
+    #[cfg(feature = "async")]
+    fn limits(&self) -> Limits {
+        Limits {
+            handlers: self.concurrency,
+            batch: self.batch.map_or(0, NonZeroUsize::get),
+            grace: self.grace,
+        }
     }
 
     /// Replaces the context, and returns the previous one.
@@ -303,14 +315,8 @@ impl<T: Payload, S: Store> WorkerBuilder<T, S> {
         Fut: Future<Output = Result<(), E>>,
         E: Into<Box<dyn Error + Send + Sync>>,
     {
-        let Self {
-            queue,
-            concurrency,
-            grace,
-            cancels_on_lost_lease,
-            ..
-        } = self;
-        Run::new(queue, concurrency, grace, cancels_on_lost_lease, handler)
+        let limits = self.limits();
+        Run::new(self.queue, limits, self.cancels_on_lost_lease, handler)
     }
 
     /// Starts async handlers in `pool`. Each is a task of the pool, and one more task takes the jobs.
@@ -347,10 +353,9 @@ impl<T: Payload, S: Store> WorkerBuilder<T, S> {
         Fut: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<Box<dyn Error + Send + Sync>> + 'static,
     {
+        let limits = self.limits();
         let Self {
             queue,
-            concurrency,
-            grace,
             cancels_on_lost_lease,
             ..
         } = self;
@@ -372,7 +377,7 @@ impl<T: Payload, S: Store> WorkerBuilder<T, S> {
                 }
             }
         };
-        let mut dispatch = Dispatch::new(queue.shared(), concurrency, grace);
+        let mut dispatch = Dispatch::new(queue.shared(), limits);
         let run = poll_fn(move |context| dispatch.poll(context, &mut start).map(drop));
         match pool.try_spawn(run) {
             Ok(run) => Ok(Worker {
@@ -486,6 +491,7 @@ impl Pace {
     fn wanted(&mut self, round_trip: Duration, is_limited: bool) -> Wanted {
         if let Some(most) = self.fixed {
             return Wanted::Spare {
+                own: 1,
                 most: most.get(),
                 patience: None,
             };
@@ -498,6 +504,7 @@ impl Pace {
             .clamp(1, if is_limited { 1 } else { MOST_JOBS });
         self.last = most;
         Wanted::Spare {
+            own: 1,
             most,
             patience: Some((round_trip * 4).max(SHORTEST_PATIENCE)),
         }

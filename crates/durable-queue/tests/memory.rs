@@ -72,10 +72,7 @@ fn ten_thousand_handlers_need_one_thread_and_bounded_memory() {
         let bytes = BYTES.load(SeqCst).saturating_sub(stored) / HANDLERS;
         println!("{bytes} bytes per suspended handler");
         assert!(bytes <= MOST_BYTES, "{bytes} bytes per suspended handler");
-        assert!(
-            threads() <= before.1.max(2) + 1,
-            "the pump, and nothing else"
-        );
+        assert_eq!(threads(), before + 1, "the pump, and nothing else");
         is_open.store(true, SeqCst);
         let woken = std::mem::take(&mut *asleep.lock().unwrap());
         woken.into_iter().for_each(Waker::wake);
@@ -86,6 +83,6 @@ fn ten_thousand_handlers_need_one_thread_and_bounded_memory() {
         peak.push(BYTES.load(SeqCst));
     }
     println!("bytes after each round: {peak:?}");
-    // Places are reused.
-    assert!(peak[2] <= peak[1] + HANDLERS, "{peak:?}");
+    // Places are reused. Buffers may grow a little, because the sizes of turns differ.
+    assert!(peak[2] <= peak[1] + HANDLERS * 100, "{peak:?}");
 }

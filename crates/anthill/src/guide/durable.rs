@@ -49,5 +49,21 @@
 //! `durable_queue::Worker` runs a handler on a pool, and acknowledges, retries with a back-off, or buries each job by
 //! the handler's result.
 //!
+//! # Async handlers
+//! With the feature `async` of the package `anthill-durable-queue`, handlers are futures. `run_async` returns a future that
+//! the service's runtime polls; `start_async` runs the handlers in an `AsyncPool`:
+//!
+//! ```ignore
+//! let run = Worker::builder(mails)
+//!     .concurrency(200) // Futures, not threads.
+//!     .grace(Duration::from_secs(20))
+//!     .context(app)
+//!     .run_async(|mail, app: App| async move { app.send(&mail).await });
+//! run.until(shutdown_signal).await?;
+//! ```
+//!
+//! After the signal no job is taken. Running handlers have 20 seconds; then they are dropped, and their jobs are released,
+//! so that another process takes them at once. Dropping the future does that without waiting.
+//!
 //! The features `cron` and `json` of the package `anthill-durable-queue` add recurring jobs, and payloads of any type that
 //! serde can serialize. The program of the package `anthill-durable-queue-cli` inspects and operates queues from a shell.

@@ -3,8 +3,8 @@
 use sync_shim::ManualClock;
 
 use super::*;
-use crate::command::LostFlag;
 use crate::job::{JobId, Token};
+use crate::lost::LostFlag;
 use crate::queue::DurableQueue;
 use crate::running::steps;
 use crate::testing::{ManualStoreClock, SimStore};

@@ -18,7 +18,7 @@ use durable_queue::{
     DurableQueue, Job, LEASE, SAFETY_LOOK, SettleError, ShutDown, Store, TakeError, When, Worker,
 };
 use durable_queue_sqlite::SqliteStore;
-use testkit::{CountingWaker, DropCounter, PanicOnDrop, block_on};
+use testkit::{CountingWaker, DropCounter, Gate, PanicOnDrop, block_on};
 
 use crate::latch::Latch;
 use crate::support::{Folder, LONG, SECOND, Time, job};
@@ -333,6 +333,37 @@ fn room_that_is_free_again_is_filled_with_one_claim() {
 }
 
 #[testkit::test]
+fn a_batch_is_claimed_at_a_time_and_waits_for_room() {
+    const JOBS: usize = 200;
+    const BATCH: usize = 100;
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    let (latch, begun) = (Latch::new(), Arc::new(AtomicUsize::new(0)));
+    push_all(&queue, JOBS);
+    let run = {
+        let (latch, begun) = (latch.clone(), Arc::clone(&begun));
+        let builder = Worker::builder(queue.clone()).concurrency(3);
+        let builder = builder.batch(NonZeroUsize::new(BATCH).unwrap());
+        builder.run_async(move |_| {
+            begun.fetch_add(1, SeqCst);
+            let latch = latch.clone();
+            async move {
+                latch.wait().await;
+                Ok::<_, Failed>(())
+            }
+        })
+    };
+    let thread = on_thread(run);
+    latch.wait_for_arrivals(3);
+    assert_eq!((held(&queue), begun.load(SeqCst)), (BATCH, 3));
+    latch.open();
+    wait_until_done(&queue);
+    queue.close();
+    assert!(is_finished(&thread.join().unwrap()));
+    assert_eq!(begun.load(SeqCst), JOBS);
+}
+
+#[testkit::test]
 fn a_signal_stops_the_run_which_waits_for_running_handlers() {
     let time = Time::new();
     let queue = time.queue(time.sim());
@@ -438,8 +469,8 @@ fn dropping_a_run_drops_its_handlers_and_releases_their_jobs() {
         counter.wait_for_wakes(2);
     }
     assert_eq!((dropped.dropped(), dropped.alive()), (1, 0));
-    assert_eq!(counter.wakers(), 0);
     assert_eq!(queue.shutdown(LONG), ShutDown::Finished);
+    assert_eq!(counter.wakers(), 0);
     let left = queue.list(None, 10).unwrap();
     assert_eq!(left.len(), 3);
     assert!(left.iter().all(|job| job.attempts == 0), "{left:?}");
@@ -688,31 +719,48 @@ fn a_forked_child_gets_an_error() {
 }
 
 #[testkit::test]
-fn jobs_that_wait_for_room_in_the_pool_are_released_by_a_shutdown() {
+fn a_job_whose_handler_was_not_polled_is_released_by_a_shutdown() {
     let time = Time::new();
     let queue = time.queue(time.sim());
-    let pool = AsyncPool::builder().workers(2).capacity(2).build().unwrap();
-    let (begun, stop) = (Latch::new(), Latch::new());
+    let pool = AsyncPool::builder().workers(1).build().unwrap();
+    push_all(&queue, 2);
+    let gate = Gate::new();
     let worker = {
-        let (begun, stop) = (begun.clone(), stop.clone());
-        let builder = Worker::builder(queue.clone()).concurrency(4);
+        let gate = gate.clone();
+        let builder = Worker::builder(queue.clone()).concurrency(2);
         builder.start_async(&pool, move |_| {
-            let (begun, stop) = (begun.clone(), stop.clone());
-            async move {
-                begun.wait().await;
-                stop.wait().await;
-                Ok::<_, Failed>(())
-            }
+            gate.wait(); // Occupies the pool's only thread, so the other job waits.
+            ready(Ok::<_, Failed>(()))
         })
     };
-    begun.open();
-    push_all(&queue, 4);
-    stop.wait_for_arrivals(4); // The run polls those without room.
+    gate.wait_for_arrivals(1);
+    assert_eq!(held(&queue), 2);
     queue.close();
-    stop.open();
+    gate.open();
     assert_eq!(worker.unwrap().shutdown(LONG), ShutDown::Finished);
-    assert_eq!(queue.store_stats().unwrap().jobs, 0);
-    pool.wait_idle().unwrap();
+    assert_eq!(gate.arrivals(), 1);
+    let left = queue.list(None, 10).unwrap();
+    assert_eq!(left.len(), 1);
+    assert_eq!(left[0].attempts, 0);
+}
+
+#[testkit::test]
+fn jobs_without_room_in_the_pool_are_handled() {
+    const JOBS: usize = 50;
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    let pool = AsyncPool::builder().workers(2).capacity(2).build();
+    let pool = pool.unwrap();
+    let worker = Worker::builder(queue.clone())
+        .concurrency(10)
+        .start_async(&pool, |_| async {
+            async_pool::yield_now().await;
+            Ok::<_, Failed>(())
+        });
+    push_all(&queue, JOBS);
+    wait_until_done(&queue);
+    assert_eq!(worker.unwrap().shutdown(LONG), ShutDown::Finished);
+    assert!(pool.stats().peak_live <= 2);
 }
 
 #[testkit::test]
@@ -824,7 +872,7 @@ fn a_full_pool_refuses_a_worker() {
 
 const JOBS: usize = 200;
 
-/// Handlers that wait for a timer of the runtime, on SQLite.
+/// Handlers that wait for a timer of the runtime, on `SQLite`.
 async fn work_off<Fut>(nap: impl Fn() -> Fut)
 where
     Fut: Future,
