@@ -1,12 +1,12 @@
 //! Measures pushes in transactions of sqlx: `cargo run --release -p durable-queue-tests --example transactions`.
 //!
 //! Each round runs a transaction of each kind, in an order that rotates, so that all kinds meet the same machine. Prints the
-//! median time of each kind, and the median of its ratio to the first kind in the same round. On PostgreSQL
+//! median time of each kind, and the median of its ratio to the first kind in the same round. On `PostgreSQL`
 //! (`DURABLE_POSTGRES_URL`) it also counts the commits of 16 concurrent transactions.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
-    clippy::cast_precision_loss,
+    clippy::drop_non_drop,
     reason = "a program that measures"
 )]
 

@@ -1,8 +1,4 @@
 //! A user and the mail to the user are stored together, or not at all.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper that fails is a test that fails"
-)]
 
 use diesel::connection::SimpleConnection as _;
 use diesel::sqlite::SqliteConnection;

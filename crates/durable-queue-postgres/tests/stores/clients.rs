@@ -207,7 +207,7 @@ fn a_name_with_nul_is_rejected_without_a_call_of_the_server() {
         for outcome in client.transact(&queue, calls, true) {
             let (error, values) = outcome.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::BadName);
-            assert_eq!(values, [value.clone()]);
+            assert_eq!(values, std::slice::from_ref(&value));
         }
     });
 }
@@ -229,6 +229,19 @@ fn a_queue_that_does_not_exist_is_created_by_the_push() {
     });
 }
 
+type Statement<'q> = sqlx::query::QueryAs<'q, sqlx::Postgres, (i64, i16), PgArguments>;
+
+fn bind(query: Statement<'_>, parameter: Parameter) -> Statement<'_> {
+    match parameter {
+        Parameter::Text(value) => query.bind(value),
+        Parameter::Bool(value) => query.bind(value),
+        Parameter::BytesArray(value) => query.bind(value),
+        Parameter::IntegerArray(value) => query.bind(value),
+        Parameter::BoolArray(value) => query.bind(value),
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn a_push_statement_runs_in_any_client_and_shows_no_values() {
     let Some(database) = Database::new() else {
@@ -245,17 +258,6 @@ fn a_push_statement_runs_in_any_client_and_shows_no_values() {
             let push = queue.push_statement(push).unwrap();
             let shown = format!("{push:?} {:?}", push.parameters);
             assert!(!shown.contains("hunter2"));
-            type Query<'q> = sqlx::query::QueryAs<'q, sqlx::Postgres, (i64, i16), PgArguments>;
-            fn bind(query: Query<'_>, parameter: Parameter) -> Query<'_> {
-                match parameter {
-                    Parameter::Text(value) => query.bind(value),
-                    Parameter::Bool(value) => query.bind(value),
-                    Parameter::BytesArray(value) => query.bind(value),
-                    Parameter::IntegerArray(value) => query.bind(value),
-                    Parameter::BoolArray(value) => query.bind(value),
-                    other => panic!("{other:?}"),
-                }
-            }
             let query = push
                 .parameters
                 .into_iter()
