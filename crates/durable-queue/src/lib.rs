@@ -115,6 +115,7 @@
 //! | [`push_batch`](DurableQueue::push_batch) | drop the future of `push_many_async` | the limits of the store | `push_many_async` |
 //! | the calls in a transaction | none | the limits of the client | the client's |
 //! | [`shutdown`](DurableQueue::shutdown) | [`close`](DurableQueue::close) | it takes a timeout | [`shutdown_async`](DurableQueue::shutdown_async) |
+//! | none: a thread calls [`WorkerBuilder::start`] and [`Worker::shutdown`] | [`WorkerBuilder::start`] | it returns at once | [`run_async`](WorkerBuilder::run_async), [`start_async`](WorkerBuilder::start_async) |
 //! | [`Worker::shutdown`] | [`close`](DurableQueue::close) | it takes a timeout | `shutdown_async` of its [queue](Worker::queue); `Run::until` |
 //!
 //! # Async handlers
@@ -145,7 +146,10 @@
 //! | `cron` | no | [`Schedule`]: jobs that repeat |
 //! | `json` | no | `Json<T>`: payloads of any type that serde knows |
 //! | `testing` | no | [`testing`]: a store that fails on request. [`conformance`]: the tests that every store has to pass |
-#![cfg_attr(not(feature = "testing"), allow(rustdoc::broken_intra_doc_links))]
+#![cfg_attr(
+    not(all(feature = "async", feature = "testing")),
+    allow(rustdoc::broken_intra_doc_links)
+)]
 #![forbid(unsafe_code)]
 
 mod asynchronous;
