@@ -26,8 +26,9 @@
 //! with [`BadName`](ErrorKind::BadName) before the server is called.
 //!
 //! Not for:
-//! - poolers in transaction mode, because statements are prepared and one session listens. Opening a store
-//!   through one fails;
+//! - poolers in statement mode, and poolers in transaction mode without
+//!   [`pooler(true)`](PostgresOptions::pooler), because statements are prepared and one session listens.
+//!   Opening a store through one fails with [`Pooled`](ErrorKind::Pooled);
 //! - tasks of an async runtime, if a blocked thread would delay other tasks. Calls and drops do not panic
 //!   there. But the application's own `postgres::Client` panics on a thread that runs tokio, and so does
 //!   [`EnqueueIn`] with its transactions: use `spawn_blocking`;
@@ -68,18 +69,17 @@ use durable_queue::{
     Which,
 };
 use postgres::Row;
-use postgres::types::Type;
 
 pub use durable_queue::internals::{PROBE_ANSWER, PROBE_EVERY};
-pub use options::{BUSY_TIMEOUT, PostgresOptions, SCHEMA, SESSIONS};
+pub use options::{BUSY_TIMEOUT, POLL_EVERY, PostgresOptions, SCHEMA, SESSIONS};
 pub use postgres;
 pub use values::{KEY_LIMIT, PAYLOAD_LIMIT, PUSH_LIMIT};
 
 use self::failure::{failure, no_thread};
 use self::floors::Floors;
-use self::listen::Queues;
+use self::listen::{Queues, Source};
 use self::outbox::Outbox;
-use self::schema::{PUSH_ONE, TURN};
+use self::schema::{PUSH_ONE, TURN, parameter_types};
 use self::session::{By, Sessions, Values};
 use self::values::{
     Hidden, NewJobs, SIZES, Settles, Uuid, attempts, check_name, id_of, is_plain, lease,
@@ -94,6 +94,7 @@ pub struct PostgresStore(Arc<Shared>);
 struct Shared {
     sessions: Sessions,
     hub: Hub,
+    source: Source,
     queues: Queues,
     floors: Floors,
     outbox: Outbox,
@@ -242,34 +243,6 @@ fn enqueue(
     Ok((puts, earliest, soon))
 }
 
-/// Parameter types of a function that [`enqueue`] calls.
-fn enqueue_types(function: &str) -> &'static [Type] {
-    if function == "enqueue_plain" {
-        &[
-            Type::TEXT,
-            Type::INT8_ARRAY,
-            Type::BOOL_ARRAY,
-            Type::BYTEA_ARRAY,
-            Type::BOOL,
-            Type::BOOL,
-        ]
-    } else {
-        &[
-            Type::TEXT,
-            Type::INT8_ARRAY,
-            Type::BOOL_ARRAY,
-            Type::BYTEA_ARRAY,
-            Type::BYTEA_ARRAY,
-            Type::INT2_ARRAY,
-            Type::INT8_ARRAY,
-            Type::BOOL_ARRAY,
-            Type::TEXT_ARRAY,
-            Type::BOOL_ARRAY,
-            Type::BOOL,
-        ]
-    }
-}
-
 /// Returns the id or the key.
 fn named(which: Which<'_>) -> (Option<i64>, Option<&[u8]>) {
     match which {
@@ -311,6 +284,7 @@ impl Store for PostgresStore {
         SIZES.check(name, jobs)?;
         if let [job] = jobs
             && is_plain(job)
+            && !self.0.sessions.is_pooled()
         {
             return self.push_one(name, job).map(|put| vec![put]);
         }
@@ -448,6 +422,9 @@ impl Store for PostgresStore {
 
     fn watch(&self, name: &str, notifier: Notifier) -> Result<Box<dyn Watch>> {
         check_name(name)?;
+        if let Source::Polls(every) = self.0.source {
+            return durable_queue::internals::poll(&self.0.hub, name, notifier, every);
+        }
         let watch = durable_queue::internals::watch(&self.0, name, notifier, no_thread)?;
         let by = self.0.sessions.by_pump(None);
         let rows = self.0.sessions.call(by, "listen", &[&name])?;
@@ -572,7 +549,7 @@ impl EnqueueIn for PostgresStore {
         let (puts, earliest, soon) = enqueue(name, jobs, notifies, |function, values| {
             let text = self.0.sessions.schema().enqueue_in(function, values.len());
             // One round trip, because typed parameters need no separate prepare.
-            let types = enqueue_types(function).iter().cloned();
+            let types = parameter_types(function).iter().cloned();
             let values: Vec<_> = values.iter().copied().zip(types).collect();
             let rows = transaction
                 .query_typed(&text, &values)

@@ -32,6 +32,9 @@ pub enum ErrorKind {
     },
     /// The server is configured to delete jobs when it runs out of memory.
     Evicting,
+    /// There is a connection pooler in transaction mode between the store and its server, and the store was
+    /// opened without the option for one.
+    Pooled,
     /// The stored data are invalid.
     Corrupt,
     /// The store does not respond, or its response was lost.
@@ -132,6 +135,7 @@ impl fmt::Display for StoreError {
                     "the store has version {found}, and {known} is the newest known here"
                 )
             }
+            ErrorKind::Pooled => f.write_str("the store was not opened for a connection pooler"),
             ErrorKind::Evicting => f.write_str("the store may delete jobs to free memory"),
             ErrorKind::Corrupt => f.write_str("the store is corrupt"),
             ErrorKind::Unavailable => f.write_str("the store does not answer"),
