@@ -229,6 +229,8 @@ fn a_role_that_may_only_create_schemas_installs_upgrades_and_works() {
     assert_eq!(&database.get::<String>(owner), name);
     assert!(database.get::<i32>(version) > 8);
     a_sleeping_queue_of_the_role_is_woken(&database, &role);
+    // The schema is removed by its database, not with the role.
+    database.sql(&format!("REASSIGN OWNED BY {name} TO CURRENT_USER"));
 }
 
 fn name_of(database: &Database) -> String {
