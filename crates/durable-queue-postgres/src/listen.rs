@@ -23,7 +23,7 @@ pub(super) enum Source {
     /// A session with the store's own address listens.
     Here,
     /// A session with another address listens.
-    At(Connector),
+    At(Box<Connector>),
     /// By claims in intervals.
     Polls(Duration),
 }
@@ -71,7 +71,7 @@ impl Server for Shared {
 
     fn connect(&self) -> Result<Listens> {
         let direct = match &self.source {
-            Source::At(connector) => Some(connector),
+            Source::At(connector) => Some(&**connector),
             _ => None,
         };
         let mut link = self.sessions.begin(direct)?;

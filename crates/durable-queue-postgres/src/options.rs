@@ -202,7 +202,7 @@ impl PostgresOptions {
                     ..connector.clone()
                 };
                 direct.set_defaults();
-                Source::At(direct)
+                Source::At(Box::new(direct))
             }
             None if connector.is_pooled => Source::Polls(poll_every),
             None => Source::Here,

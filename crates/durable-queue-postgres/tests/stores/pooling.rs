@@ -308,9 +308,9 @@ fn calls_through_a_pooler_have_the_settings_of_other_sessions() {
     );
     let busy = Duration::from_millis(4_321);
     let direct = database.options().busy_timeout(busy);
-    let pooler = pooled.open(pooled.options().busy_timeout(busy));
+    let through = pooled.open(pooled.options().busy_timeout(busy));
     let mut seen = Vec::new();
-    for store in [direct.open(&database.address).unwrap(), pooler] {
+    for store in [direct.open(&database.address).unwrap(), through] {
         store.enqueue("queue", &[JOB, JOB]).unwrap();
         seen.push(database.get::<String>("SELECT lot FROM SCHEMA.seen"));
         database.sql("TRUNCATE SCHEMA.seen");
