@@ -142,10 +142,22 @@ pub(super) fn unreadable_address() -> StoreError {
 
 /// Error of a pooler in transaction mode.
 pub(super) fn pooled() -> StoreError {
+    StoreError::new(ErrorKind::Pooled).with_source(Said {
+        code: None,
+        message: Some(
+            "the pooler is in transaction mode: set the option `pooler`, connect to the server directly, or \
+            use session mode"
+                .to_owned(),
+        ),
+    })
+}
+
+/// Error of a server that starts transactions with another isolation, through a pooler.
+pub(super) fn bad_isolation() -> StoreError {
     StoreError::new(ErrorKind::Other).with_source(Said {
         code: None,
         message: Some(
-            "the pooler is in transaction mode; connect to the server directly, or use session mode"
+            "through a pooler, default_transaction_isolation must be 'read committed' for the role"
                 .to_owned(),
         ),
     })
@@ -183,6 +195,8 @@ fn kind(code: &str) -> ErrorKind {
         // No such schema, table or function.
         "3F000" | "42P01" | "42883" => ErrorKind::NotInstalled,
         "XX001" | "XX002" => ErrorKind::Corrupt,
+        // The prepared statement is not there, or another client's is.
+        "26000" | "42P05" => ErrorKind::Pooled,
         code if code.starts_with("54") => ErrorKind::TooLarge,
         // Connections, resources, and a server that shuts down or starts.
         code if ["08", "53", "57"]

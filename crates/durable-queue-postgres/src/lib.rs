@@ -26,8 +26,9 @@
 //! with [`BadName`](ErrorKind::BadName) before the server is called.
 //!
 //! Not for:
-//! - poolers in transaction mode, because statements are prepared and one session listens. Opening a store
-//!   through one fails;
+//! - poolers in statement mode, and poolers in transaction mode without
+//!   [`pooler(true)`](PostgresOptions::pooler), because statements are prepared and one session listens.
+//!   Opening a store through one fails with [`Pooled`](ErrorKind::Pooled);
 //! - tasks of an async runtime, if a blocked thread would delay other tasks. Calls and drops do not panic
 //!   there. But the application's own `postgres::Client` panics on a thread that runs tokio, and so does
 //!   `push_in` with its transactions: use `tokio_postgres`, `sqlx` or `spawn_blocking`;
@@ -73,7 +74,7 @@ use durable_queue::{
 use postgres::Row;
 
 pub use durable_queue::internals::{PROBE_ANSWER, PROBE_EVERY};
-pub use options::{BUSY_TIMEOUT, PostgresOptions, SCHEMA, SESSIONS};
+pub use options::{BUSY_TIMEOUT, POLL_EVERY, PostgresOptions, SCHEMA, SESSIONS};
 pub use postgres;
 pub use push_in::Prepared;
 pub use tokio_postgres;
@@ -81,7 +82,7 @@ pub use values::{KEY_LIMIT, PAYLOAD_LIMIT, PUSH_LIMIT};
 
 use self::failure::no_thread;
 use self::floors::Floors;
-use self::listen::Queues;
+use self::listen::{Queues, Source};
 use self::outbox::Outbox;
 use self::schema::{PUSH_ONE, TURN};
 use self::session::{By, Sessions, Values};
@@ -98,6 +99,7 @@ pub struct PostgresStore(Arc<Shared>);
 struct Shared {
     sessions: Sessions,
     hub: Hub,
+    source: Source,
     queues: Queues,
     floors: Floors,
     outbox: Outbox,
@@ -286,6 +288,7 @@ impl Store for PostgresStore {
         SIZES.check(name, jobs)?;
         if let [job] = jobs
             && is_plain(job)
+            && !self.0.sessions.is_pooled()
         {
             return self.push_one(name, job).map(|put| vec![put]);
         }
@@ -423,6 +426,9 @@ impl Store for PostgresStore {
 
     fn watch(&self, name: &str, notifier: Notifier) -> Result<Box<dyn Watch>> {
         check_name(name)?;
+        if let Source::Polls(every) = self.0.source {
+            return durable_queue::internals::poll(&self.0.hub, name, notifier, every);
+        }
         let watch = durable_queue::internals::watch(&self.0, name, notifier, no_thread)?;
         let by = self.0.sessions.by_pump(None);
         let rows = self.0.sessions.call(by, "listen", &[&name])?;

@@ -15,6 +15,18 @@ use sync_shim::{Clock as _, Mutex};
 use super::Shared;
 use super::driver::{Limit, Link};
 use super::failure::no_session;
+use super::session::Connector;
+
+/// How a store learns of other processes' jobs.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// A session with the store's own address listens.
+    Here,
+    /// A session with another address listens.
+    At(Box<Connector>),
+    /// By claims in intervals.
+    Polls(Duration),
+}
 
 /// Queues that are or were watched, by their ids in the database.
 #[derive(Debug)]
@@ -58,7 +70,11 @@ impl Server for Shared {
     }
 
     fn connect(&self) -> Result<Listens> {
-        let mut link = self.sessions.begin()?;
+        let direct = match &self.source {
+            Source::At(connector) => Some(&**connector),
+            _ => None,
+        };
+        let mut link = self.sessions.begin(direct)?;
         let channel = self.sessions.schema().channel();
         let probe = format!("durable_probe_{}", self.hub.origin());
         let listen = format!("LISTEN \"{channel}\"; LISTEN \"{probe}\"");

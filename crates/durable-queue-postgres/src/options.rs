@@ -15,7 +15,7 @@ use tokio_postgres::Config;
 use super::driver::{Connect, Connected, Driver, Limit};
 use super::failure::{no_session, unreadable_address};
 use super::floors::Floors;
-use super::listen::Queues;
+use super::listen::{Queues, Source};
 use super::outbox::Outbox;
 use super::schema::Schema;
 use super::session::{Connector, Sessions};
@@ -26,6 +26,8 @@ pub const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Default maximum number of sessions for calls of the application. A store that hands out jobs has two more:
 /// for the queues' threads, and for listening.
 pub const SESSIONS: usize = 4;
+/// Default interval at which a process behind a pooler looks for jobs of other processes.
+pub const POLL_EVERY: Duration = Duration::from_secs(1);
 /// Default schema of the tables and functions.
 pub const SCHEMA: &str = "durable";
 
@@ -36,6 +38,8 @@ pub struct PostgresOptions {
     schema: String,
     sessions: usize,
     connector: Connector,
+    listen_url: Option<String>,
+    poll_every: Duration,
     timing: Timing,
 }
 
@@ -57,7 +61,10 @@ impl PostgresOptions {
                 config: Config::new(),
                 connect: by(NoTls),
                 busy_timeout: BUSY_TIMEOUT,
+                is_pooled: false,
             },
+            listen_url: None,
+            poll_every: POLL_EVERY,
             timing: Timing::default(),
         }
     }
@@ -87,6 +94,47 @@ impl PostgresOptions {
         self
     }
 
+    /// Sets whether the address leads to a connection pooler in transaction mode, for example pgbouncer.
+    /// Default: `false`. Calls then prepare no statements and leave no settings on a connection. The server
+    /// parses and plans each statement again, and a push of a single job that is due soon takes two round
+    /// trips instead of one.
+    ///
+    /// A pooler forwards no notifications. So also set [`listen_url`](Self::listen_url), or other processes'
+    /// jobs are found every [`poll_every`](Self::poll_every).
+    ///
+    /// If the response to a claim is lost, the server may carry the claim out afterwards, because the store
+    /// must not terminate a connection that it shares. Its jobs are handed out when the lease ends.
+    ///
+    /// ```no_run
+    /// # use durable_queue_postgres::PostgresStore;
+    /// let store = PostgresStore::options()
+    ///     .pooler(true)
+    ///     .listen_url("postgres://shop@database:5432/shop")
+    ///     .open("postgres://shop@pgbouncer:6432/shop")?;
+    /// # Ok::<(), durable_queue::StoreError>(())
+    /// ```
+    pub fn pooler(mut self, is_there: bool) -> Self {
+        self.connector.is_pooled = is_there;
+        self
+    }
+
+    /// Sets the address of the session that receives notifications: the same database, without a pooler, or
+    /// through one in session mode. Default: the address of [`open`](Self::open). The session starts with the
+    /// first call that takes jobs, and uses the connector of [`tls`](Self::tls).
+    pub fn listen_url(mut self, address: &str) -> Self {
+        self.listen_url = Some(address.to_owned());
+        self
+    }
+
+    /// Sets how often a process looks for jobs of other processes while its calls wait, if it is behind a
+    /// [`pooler`](Self::pooler) and has no [`listen_url`](Self::listen_url). Default: [`POLL_EVERY`]. A look
+    /// is a claim. A job of another process is late by up to this time, and so is the news that one was
+    /// cancelled: see `Builder::confirm` of `durable_queue`.
+    pub fn poll_every(mut self, period: Duration) -> Self {
+        self.poll_every = period;
+        self
+    }
+
     /// Sets the TLS connector: any connector for `tokio-postgres`, for example of `tokio-postgres-rustls` or
     /// `postgres-native-tls`. Without one, an address that requires TLS (`sslmode=require`) is an error.
     pub fn tls<T>(mut self, tls: T) -> Self
@@ -113,8 +161,8 @@ impl PostgresOptions {
     ///
     /// # Errors
     /// [`ErrorKind::Newer`](durable_queue::ErrorKind::Newer) if a newer version of this crate has written the
-    /// tables, [`ErrorKind::Other`](durable_queue::ErrorKind::Other) with an explanation for a pooler in
-    /// transaction mode, and the server's errors. They do not contain the address.
+    /// tables, [`ErrorKind::Pooled`](durable_queue::ErrorKind::Pooled) for a pooler in transaction mode without
+    /// the option [`pooler`](Self::pooler), and the server's errors. They do not contain the address.
     pub fn open(self, address: &str) -> Result<PostgresStore> {
         let config = Config::from_str(address).map_err(|_| unreadable_address())?;
         self.open_at(config)
@@ -138,15 +186,35 @@ impl PostgresOptions {
             schema,
             sessions,
             mut connector,
+            listen_url,
+            poll_every,
             timing,
         } = self;
         let schema = Schema::new(&schema)?;
         connector.config = config;
         connector.set_defaults();
+        let source = match listen_url {
+            Some(address) => {
+                let config = Config::from_str(&address).map_err(|_| unreadable_address())?;
+                let mut direct = Connector {
+                    config,
+                    is_pooled: false,
+                    ..connector.clone()
+                };
+                direct.set_defaults();
+                Source::At(Box::new(direct))
+            }
+            None if connector.is_pooled => Source::Polls(poll_every),
+            None => Source::Here,
+        };
         let driver = Driver::start()?;
         let clock = SharedClock::default();
         let mut first = connector.begin(&driver, &clock, None)?;
-        connector.check_pooler(&driver, &clock, &mut first)?;
+        if connector.is_pooled {
+            connector.check_isolation(&clock, &mut first.0)?;
+        } else {
+            connector.check_pooler(&driver, &clock, &mut first)?;
+        }
         let migrated = first.0.call(Limit::default(), async |client| {
             Ok(schema.migrate(client).await)
         });
@@ -155,6 +223,7 @@ impl PostgresOptions {
         Ok(PostgresStore(Arc::new(Shared {
             sessions: Sessions::new(connector, driver, schema, first, sessions),
             hub: Hub::new(timing),
+            source,
             queues: Queues::new(),
             floors: Floors::new(),
             outbox: Outbox::new(clock),

@@ -10,6 +10,7 @@
 use durable_queue::internals::Version;
 use durable_queue::store::Result;
 use durable_queue::{ErrorKind, SAFETY_LOOK, StoreError, StoreTime};
+use tokio_postgres::types::Type;
 use tokio_postgres::{Client, GenericClient};
 
 use super::failure::{bad_name, failure, no_session};
@@ -48,6 +49,64 @@ const OLDEST: u32 = 8;
 /// Maximum length of a schema's name: a channel's name, which contains it, has at most 63 bytes.
 const LONGEST_NAME: usize = 40;
 
+/// Returns the types of the parameters of a function, for calls that are not prepared.
+pub(super) fn parameter_types(function: &str) -> &'static [Type] {
+    match function {
+        TURN => &[
+            Type::TEXT,
+            Type::BOOL,
+            Type::BOOL,
+            Type::INT2_ARRAY,
+            Type::INT8_ARRAY,
+            Type::UUID_ARRAY,
+            Type::INT8_ARRAY,
+            Type::BOOL_ARRAY,
+            Type::TEXT_ARRAY,
+            Type::UUID,
+            Type::INT8,
+            Type::INT8,
+            Type::INT8,
+            Type::INT8,
+            Type::INT8,
+            Type::BOOL,
+            Type::INT8_ARRAY,
+        ],
+        "enqueue_plain" => &[
+            Type::TEXT,
+            Type::INT8_ARRAY,
+            Type::BOOL_ARRAY,
+            Type::BYTEA_ARRAY,
+            Type::BOOL,
+            Type::BOOL,
+        ],
+        "enqueue" => &[
+            Type::TEXT,
+            Type::INT8_ARRAY,
+            Type::BOOL_ARRAY,
+            Type::BYTEA_ARRAY,
+            Type::BYTEA_ARRAY,
+            Type::INT2_ARRAY,
+            Type::INT8_ARRAY,
+            Type::BOOL_ARRAY,
+            Type::TEXT_ARRAY,
+            Type::BOOL_ARRAY,
+            Type::BOOL,
+        ],
+        "reset" => &[Type::TEXT, Type::INT8, Type::BYTEA, Type::INT8, Type::BOOL],
+        "list_6" => &[Type::TEXT, Type::INT8, Type::INT8, Type::INT8],
+        "announce" => &[Type::TEXT, Type::INT8, Type::TEXT],
+        "cancel" => &[Type::TEXT, Type::INT8, Type::BYTEA],
+        "held_by_6" => &[Type::TEXT, Type::UUID, Type::INT8],
+        "pause" => &[Type::TEXT, Type::BOOL, Type::TEXT],
+        "dead_letters_6" => &[Type::TEXT, Type::INT8, Type::INT8],
+        "look_9" | "redrive" | "delete_dead" => &[Type::TEXT, Type::INT8_ARRAY],
+        "serialize_keys" => &[Type::TEXT, Type::BOOL],
+        "stats_7" => &[Type::TEXT, Type::INT8],
+        "listen" => &[Type::TEXT],
+        _ => &[Type::INT8_ARRAY], // `ENDED`.
+    }
+}
+
 /// The name of a schema.
 #[derive(Clone)]
 pub(super) struct Schema(String);
@@ -81,6 +140,15 @@ impl Schema {
         }
     }
 
+    /// Like [`call`](Self::call), with settings for its transaction: columns of a query. The function's first
+    /// argument comes from that query too, so it is called after they are set.
+    pub(super) fn call_with(&self, settings: &str, function: &str, parameters: usize) -> String {
+        let call = self.call(function, parameters);
+        let call = call.replacen("$1", "s.first", 1);
+        let call = call.replacen("SELECT * FROM ", "LATERAL ", 1);
+        format!("SELECT f.* FROM (SELECT $1 AS first, {settings} OFFSET 0) s, {call} f")
+    }
+
     /// Returns the text with the schema's name.
     pub(super) fn render(&self, text: &str) -> String {
         // Twice the interval of regular looks, for transactions that commit long after they have inserted a
@@ -100,11 +168,9 @@ impl Schema {
         }
         let transaction = client.transaction().await.map_err(failed)?;
         // Serializes processes until the commit.
+        let lock = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
         transaction
-            .execute(
-                "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))",
-                &[&self.channel()],
-            )
+            .query_typed(lock, &[(&self.channel(), Type::TEXT)])
             .await
             .map_err(failed)?;
         let found = self.version(&transaction).await?;
@@ -130,14 +196,14 @@ impl Schema {
     async fn version(&self, client: &impl GenericClient) -> Result<Version> {
         let failed = |error| no_session(&error);
         let is_there = client
-            .query_one(
-                "SELECT EXISTS (SELECT FROM pg_catalog.pg_class c
+            .query_typed(
+                "SELECT FROM pg_catalog.pg_class c
                 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-                WHERE n.nspname = $1 AND c.relname = 'version')",
-                &[&self.0],
+                WHERE n.nspname = $1 AND c.relname = 'version'",
+                &[(&self.0, Type::TEXT)],
             )
             .await;
-        if !is_there.map_err(failed)?.get::<_, bool>(0) {
+        if is_there.map_err(failed)?.is_empty() {
             return Ok(Version::NONE);
         }
         // Versions before 8 do not record it. None of them may use tables of another version.
@@ -145,8 +211,8 @@ impl Schema {
             "SELECT v.version::bigint, coalesce((to_jsonb(v) ->> 'oldest')::bigint, v.version)
             FROM SCHEMA.version v",
         );
-        let version = client.query_opt(&version, &[]).await.map_err(failed)?;
-        let version = version.and_then(|row| {
+        let version = client.query_typed(&version, &[]).await.map_err(failed)?;
+        let version = version.first().and_then(|row| {
             let number = |column| u32::try_from(row.get::<_, i64>(column)).ok();
             Some(Version {
                 number: number(0)?,

@@ -5,7 +5,8 @@
 //! 2. A session that failed is not used again; the next call starts a new one.
 //! 3. Starting a session ends within a time limit.
 //! 4. After [`Sessions::end_lost`], no turn whose response was lost is in progress, unless the role may not
-//!    terminate its sessions.
+//!    terminate its sessions, or shares them with other clients through a pooler. Jobs that such a turn claims
+//!    later are handed out when their leases end.
 //! 5. A forked child neither uses nor closes the sessions.
 //! 6. After a session has failed, others are checked before their next use, because the cause may have
 //!    affected all.
@@ -32,9 +33,10 @@ use tokio_postgres::{Config, Statement};
 
 use super::driver::{Connect, Driver, Limit, Link};
 use super::failure::{
-    failure, failure_of_commit, is_conflict, is_over, is_read_only, no_session, pooled,
+    bad_isolation, failure, failure_of_commit, is_conflict, is_over, is_read_only, no_session,
+    pooled,
 };
-use super::schema::{PUSH_ONE, Schema, TURN};
+use super::schema::{PUSH_ONE, Schema, TURN, parameter_types};
 use super::unreadable;
 
 /// Parameters of a call.
@@ -71,6 +73,27 @@ const SETTINGS: &str = "SET default_transaction_isolation = 'read committed';
     SELECT set_config('synchronous_commit', 'on', false)
         WHERE current_setting('synchronous_commit') = 'off'";
 
+/// Like `SETTINGS`, for one transaction, as columns of a query. Behind a pooler the next transaction may be
+/// another client's, or run on another connection of the server.
+fn local_settings(lock_timeout: Duration) -> String {
+    let timeout = millis(lock_timeout);
+    format!(
+        "set_config('lock_timeout', '{timeout}', true),
+        set_config('plan_cache_mode', 'force_generic_plan', true),
+        set_config('jit', 'off', true),
+        set_config('enable_seqscan', 'off', true),
+        set_config('enable_bitmapscan', 'off', true),
+        set_config('enable_hashjoin', 'off', true),
+        set_config('enable_mergejoin', 'off', true),
+        set_config('enable_sort', 'off', true),
+        CASE WHEN current_setting('synchronous_commit') = 'off'
+            THEN set_config('synchronous_commit', 'on', true) END"
+    )
+}
+
+const ISOLATION: &str = "SELECT FROM (SELECT) one
+    WHERE current_setting('transaction_isolation') = 'read committed'";
+
 /// Also returns the session's server process.
 const LOCK_TIMEOUT: &str = "SELECT set_config('lock_timeout', $1, false), pid,
         (extract(epoch FROM backend_start) * 1000000)::bigint
@@ -103,6 +126,9 @@ pub(super) struct Connector {
     pub(super) config: Config,
     pub(super) connect: Arc<Connect>,
     pub(super) busy_timeout: Duration,
+    /// Whether sessions may lead through a pooler in transaction mode. They have no settings, no prepared
+    /// statements and no process of their own.
+    pub(super) is_pooled: bool,
 }
 
 /// Omits the address, which is confidential.
@@ -145,6 +171,9 @@ impl Connector {
         let limit = until.map_or(limit, |until| until.min(limit));
         let wait = limit.saturating_duration_since(now);
         let mut link = driver.connect(&*self.connect, self.config.clone(), wait)?;
+        if self.is_pooled {
+            return Ok((link, None));
+        }
         let millis = millis(self.busy_timeout);
         let process = link.call(Limit::until(Some(limit)), async |client| {
             client.batch_execute(SETTINGS).await?;
@@ -193,6 +222,20 @@ impl Connector {
             Some(known) if known.number != number => Err(pooled()),
             _ => Ok(()),
         }
+    }
+
+    /// Checks that transactions see all earlier commits, which a statement cannot set for its own.
+    ///
+    /// # Errors
+    /// The server's error, or that of another isolation.
+    pub(super) fn check_isolation(&self, clock: &SharedClock, link: &mut Link) -> Result<()> {
+        let limit = Limit::until(Some(clock.now() + self.limit()));
+        let answer = link.call(limit, async |client| {
+            client.query_typed(ISOLATION, &[]).await
+        });
+        let answer = answer.ok_or(StoreError::new(ErrorKind::Unavailable))?;
+        let rows = answer.map_err(|error| no_session(&error))?;
+        rows.first().map(drop).ok_or_else(bad_isolation)
     }
 
     /// Time limit for starting a session: connecting to any host, and the responses.
@@ -254,7 +297,8 @@ impl By {
 struct Session {
     link: Link,
     process: Option<Process>,
-    statements: BTreeMap<&'static str, Statement>,
+    /// `None` if statements cannot be prepared, and contain their settings.
+    statements: Option<BTreeMap<&'static str, Statement>>,
     lock_timeout: Duration,
     used: Instant,
     /// The number of failed sessions when this one was last used.
@@ -273,14 +317,14 @@ impl Session {
     fn new(
         (link, process): Begun,
         now: Instant,
-        lock_timeout: Duration,
+        connector: &Connector,
         (failures, read_only): (usize, usize),
     ) -> Self {
         Self {
             link,
             process,
-            statements: BTreeMap::new(),
-            lock_timeout,
+            statements: (!connector.is_pooled).then(BTreeMap::new),
+            lock_timeout: connector.busy_timeout,
             used: now,
             failures,
             read_only,
@@ -323,21 +367,27 @@ impl Session {
             ..
         } = self;
         let answer = link.call(limit, async |client| {
-            if *current != lock_timeout {
-                let values: &Values<'_> = &[&millis(lock_timeout)];
-                client.query(LOCK_TIMEOUT, values).await?;
-                *current = lock_timeout;
-            }
-            let known = statements.get(name).cloned();
-            let statement = if let Some(statement) = known {
-                statement
-            } else {
-                let statement = client.prepare(&text()).await?;
-                statements.insert(name, statement.clone());
-                statement
-            };
             let values = values.iter().copied();
-            let mut rows = pin!(client.query_raw(&statement, values).await?);
+            let rows = if let Some(statements) = statements {
+                if *current != lock_timeout {
+                    let values: &Values<'_> = &[&millis(lock_timeout)];
+                    client.query(LOCK_TIMEOUT, values).await?;
+                    *current = lock_timeout;
+                }
+                let known = statements.get(name).cloned();
+                let statement = if let Some(statement) = known {
+                    statement
+                } else {
+                    let statement = client.prepare(&text()).await?;
+                    statements.insert(name, statement.clone());
+                    statement
+                };
+                client.query_raw(&statement, values).await?
+            } else {
+                let values = values.zip(parameter_types(name).iter().cloned());
+                client.query_typed_raw(&text(), values).await?
+            };
+            let mut rows = pin!(rows);
             let mut found = Vec::new();
             while let Some(row) = poll_fn(|cx| rows.as_mut().poll_next(cx)).await {
                 found.push(read(row?));
@@ -381,7 +431,7 @@ impl Sessions {
         most: usize,
     ) -> Self {
         let clock = SharedClock::default();
-        let first = Session::new(first, clock.now(), connector.busy_timeout, (0, 0));
+        let first = Session::new(first, clock.now(), &connector, (0, 0));
         Self {
             connector,
             driver,
@@ -395,10 +445,18 @@ impl Sessions {
         }
     }
 
-    /// Starts a session for the listener.
-    pub(super) fn begin(&self) -> Result<Link> {
-        let begun = self.connector.begin(&self.driver, &self.clock, None);
-        begun.map(|(link, _)| link)
+    /// Starts a session for the listener, with the sessions' own address or a direct one.
+    pub(super) fn begin(&self, direct: Option<&Connector>) -> Result<Link> {
+        let connector = direct.unwrap_or(&self.connector);
+        let mut begun = connector.begin(&self.driver, &self.clock, None)?;
+        if direct.is_some() {
+            connector.check_pooler(&self.driver, &self.clock, &mut begun)?;
+        }
+        Ok(begun.0)
+    }
+
+    pub(super) fn is_pooled(&self) -> bool {
+        self.connector.is_pooled
     }
 
     pub(super) fn clock(&self) -> &SharedClock {
@@ -471,7 +529,14 @@ impl Sessions {
         values: &Values<'_>,
         read: impl Fn(Row) -> R,
     ) -> Result<Vec<R>> {
-        let text = || self.schema.call(function, values.len());
+        let text = || {
+            if self.is_pooled() {
+                let settings = local_settings(by.lock_timeout(self.connector.busy_timeout));
+                self.schema.call_with(&settings, function, values.len())
+            } else {
+                self.schema.call(function, values.len())
+            }
+        };
         self.query(by, function, text, values, read)
     }
 
@@ -534,8 +599,8 @@ impl Sessions {
             session
         } else {
             let begun = self.connector.begin(&self.driver, &self.clock, until)?;
-            let timeout = self.connector.busy_timeout;
-            Session::new(begun, self.clock.now(), timeout, (failures, read_only))
+            let failures = (failures, read_only);
+            Session::new(begun, self.clock.now(), &self.connector, failures)
         };
         let lock_timeout = by.lock_timeout(self.connector.busy_timeout);
         let mut tries = 1;

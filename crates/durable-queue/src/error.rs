@@ -35,6 +35,9 @@ pub enum ErrorKind {
     NotInstalled,
     /// The server is configured to delete jobs when it runs out of memory.
     Evicting,
+    /// There is a connection pooler in transaction mode between the store and its server, and the store was
+    /// opened without the option for one.
+    Pooled,
     /// The stored data are invalid.
     Corrupt,
     /// The store does not respond, or its response was lost.
@@ -140,6 +143,7 @@ impl fmt::Display for StoreError {
             ErrorKind::NotInstalled => {
                 f.write_str("the transaction's database does not contain the store's tables")
             }
+            ErrorKind::Pooled => f.write_str("the store was not opened for a connection pooler"),
             ErrorKind::Evicting => f.write_str("the store may delete jobs to free memory"),
             ErrorKind::Corrupt => f.write_str("the store is corrupt"),
             ErrorKind::Unavailable => f.write_str("the store does not answer"),

@@ -70,5 +70,5 @@
 //! - **A job never starts before its due time**, and typically within a millisecond of it. The SQL storages of apalis
 //!   poll every 100 milliseconds by default, and less often while they are idle.
 //! - **A successful `cancel` is final** until a handler has the job.
-//! - **A push may be part of the application's transaction** (`push_in_transaction`, on `SQLite` and `PostgreSQL`).
+//! - **A push may be part of the application's transaction** (`push_in`, on `SQLite` and `PostgreSQL`).
 //! - **One queue has one payload type.** For several kinds of jobs use a queue for each, or an enum.

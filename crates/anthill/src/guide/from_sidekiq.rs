@@ -27,7 +27,7 @@
 //! | `Sidekiq::Limiter.concurrent(name, 1)` (Enterprise) | `serialize_keys(true)`, for the jobs of each key |
 //! | other limiters (Enterprise) | `Builder::rate`, for one process; none across processes |
 //! | `config.periodic` (Enterprise) | `push_repeating` (feature `cron`) |
-//! | `Sidekiq.transactional_push!` | `push_in_transaction` |
+//! | `Sidekiq.transactional_push!` | `push_in` |
 //! | `TSTP` | `DurableQueue::close` |
 //! | `TERM` and the timeout `-t` | `Worker::shutdown(timeout)` |
 //! | the web page | the program `durable-queue`, in a shell; there is no web page |

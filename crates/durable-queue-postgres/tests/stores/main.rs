@@ -17,6 +17,7 @@ mod open_transactions;
 mod opening;
 mod outbox;
 mod planning;
+mod pooling;
 mod racing;
 mod refusing;
 mod repeating;
@@ -76,13 +77,17 @@ impl Database {
     /// Uses a clock that the test moves: the schema's clock is a function.
     fn with_manual_clock() -> Option<Self> {
         let database = Self::new()?;
+        database.use_manual_clock();
+        Some(database)
+    }
+
+    fn use_manual_clock(&self) {
         let start = ManualStoreClock::START.as_micros();
-        database.sql(&format!(
+        self.sql(&format!(
             "CREATE TABLE SCHEMA.test_clock AS SELECT {start}::bigint AS time;
             CREATE OR REPLACE FUNCTION SCHEMA.clock() RETURNS bigint LANGUAGE sql VOLATILE
             AS 'SELECT time FROM SCHEMA.test_clock'"
         ));
-        Some(database)
     }
 
     /// Runs statements in the test's own session, on its schema.

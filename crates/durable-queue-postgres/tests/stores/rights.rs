@@ -11,7 +11,7 @@ use durable_queue::{
 };
 
 use super::Database;
-use crate::alike::{JOB, claim_of, shown, what};
+use crate::alike::{JOB, a_sleeping_queue_is_woken, claim_of, shown, what};
 
 /// Returns the privileges documented in the README, as statements for the role `shop`.
 fn documented() -> Vec<&'static str> {
@@ -200,4 +200,48 @@ fn each_documented_privilege_is_necessary_and_together_they_suffice() {
     // The role must not upgrade tables of an older version.
     database.sql("UPDATE SCHEMA.version SET version = version - 1");
     role.is_refused("CREATE");
+}
+
+/// As on a managed server: the role owns a database, or may create schemas in one, and nothing else.
+#[test]
+fn a_role_that_may_only_create_schemas_installs_upgrades_and_works() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let role = Role::new(&database);
+    let name = &role.name;
+    database.sql("DROP schema SCHEMA CASCADE");
+    let grant = format!("GRANT CREATE ON DATABASE {} TO {name}", name_of(&database));
+    database.sql(&grant);
+    let rights = "SELECT rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls
+        FROM pg_roles WHERE rolname";
+    assert!(!database.get::<bool>(&format!("{rights} = '{name}'")));
+    role.work().unwrap();
+    // An upgrade replaces the functions, and adds what the older version lacks.
+    database.sql(
+        "DROP INDEX SCHEMA.job_free; DROP INDEX SCHEMA.job_held;
+        CREATE INDEX job_due ON SCHEMA.job (queue, due, id) WHERE due IS NOT NULL;
+        UPDATE SCHEMA.version SET version = version - 1",
+    );
+    role.work().unwrap();
+    let version = "SELECT version FROM SCHEMA.version";
+    let owner = "SELECT DISTINCT tableowner::text FROM pg_tables WHERE schemaname = 'SCHEMA'";
+    assert_eq!(&database.get::<String>(owner), name);
+    assert!(database.get::<i32>(version) > 8);
+    a_sleeping_queue_of_the_role_is_woken(&database, &role);
+    // The schema is removed by its database, not with the role.
+    database.sql(&format!("REASSIGN OWNED BY {name} TO CURRENT_USER"));
+}
+
+fn name_of(database: &Database) -> String {
+    database.get("SELECT current_database()::text")
+}
+
+fn a_sleeping_queue_of_the_role_is_woken(database: &Database, role: &Role<'_>) {
+    let open = || database.options().open_config(role.config.clone()).unwrap();
+    let queue = DurableQueue::new("woken", open());
+    let other: DurableQueue<Vec<u8>, _> = DurableQueue::new("woken", open());
+    a_sleeping_queue_is_woken(&queue, |_, payload| {
+        other.push(payload.to_vec(), Duration::ZERO).unwrap();
+    });
 }

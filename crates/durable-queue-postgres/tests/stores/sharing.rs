@@ -1,24 +1,14 @@
-//! Shared sessions: by the pump and the application, by processes behind a pooler, and by servers that
-//! replace each other.
+//! Shared sessions: by the pump and the application, and by servers that replace each other.
 
-use std::fs;
-use std::net::TcpListener;
-use std::os::unix::fs::chown;
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
-use std::str::FromStr as _;
 use std::thread;
 use std::time::Duration;
 
-use ::postgres::config::SslMode;
-use ::postgres::{Config, NoTls};
 use durable_queue::store::{Act, Claim, Settle};
 use durable_queue::{CarriedOut, ErrorKind, Merge, NewJob, PushIn, Store};
-use durable_queue_postgres::PostgresStore;
 
 use super::Database;
 use super::failing::{server, through};
-use crate::alike::{HOLD, JOB, claim_of, shown, what};
+use crate::alike::{HOLD, JOB, claim_of, what};
 use crate::proxy::{Proxy, SilentAfter};
 
 const LONG: Duration = Duration::from_secs(3_600);
@@ -171,115 +161,4 @@ fn sessions_older_than_the_detection_of_a_read_only_database_are_replaced() {
     }
     written.unwrap();
     claimed.unwrap();
-}
-
-/// A pooler in front of the test server, in its own folder.
-struct Pooler {
-    child: Child,
-    folder: std::path::PathBuf,
-    port: u16,
-}
-
-impl Pooler {
-    /// Returns `None` if no pooler is installed.
-    fn start(database: &Database, mode: &str) -> Option<Self> {
-        let is_there = Command::new("pgbouncer")
-            .arg("--version")
-            .stdout(Stdio::null())
-            .status();
-        if is_there.is_err() {
-            testkit::left_out("tests through a pooler", "there is no pgbouncer");
-            return None;
-        }
-        let to = server(database);
-        let config = Config::from_str(&database.address).unwrap();
-        let (user, password) = (config.get_user().unwrap(), config.get_password().unwrap());
-        let password = std::str::from_utf8(password).unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        drop(listener);
-        let folder = std::env::temp_dir().join(format!("{}_{mode}", database.schema));
-        fs::create_dir_all(&folder).unwrap();
-        let users = folder.join("users");
-        fs::write(&users, format!("\"{user}\" \"{password}\"\n")).unwrap();
-        let file = folder.join("pgbouncer.ini");
-        let settings = format!(
-            "[databases]\n* = host={} port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
-            unix_socket_dir =\nauth_type = plain\nauth_file = {}\npool_mode = {mode}\n",
-            to.ip(),
-            to.port(),
-            users.display()
-        );
-        fs::write(&file, settings).unwrap();
-        let mut command = Command::new("pgbouncer");
-        // SAFETY: `geteuid` has no preconditions and cannot fail.
-        if unsafe { libc::geteuid() } == 0 {
-            // The pooler refuses to run as root.
-            const NOBODY: u32 = 65_534;
-            for path in [&folder, &users, &file] {
-                chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
-            }
-            command.uid(NOBODY).gid(NOBODY);
-        }
-        let child = command
-            .arg("-q")
-            .arg(&file)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        let child = child.spawn().unwrap();
-        Some(Self {
-            child,
-            folder,
-            port,
-        })
-    }
-
-    fn config(&self, database: &Database) -> Config {
-        let mut config = through(database, ([127, 0, 0, 1], self.port).into());
-        config.ssl_mode(SslMode::Disable);
-        // It accepts connections shortly after its start.
-        while config.connect(NoTls).is_err() {
-            thread::yield_now();
-        }
-        config
-    }
-}
-
-impl Drop for Pooler {
-    fn drop(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-        fs::remove_dir_all(&self.folder).unwrap();
-    }
-}
-
-fn opened_through(mode: &str) -> Option<Result<PostgresStore, durable_queue::StoreError>> {
-    let database = Database::new()?;
-    let pooler = Pooler::start(&database, mode)?;
-    let opened = testkit::watchdog(testkit::LIMIT, || {
-        let config = pooler.config(&database);
-        let opened = database.options().open_config(config)?;
-        opened.enqueue("queue", &[JOB])?;
-        opened.turn("queue", &[], Some(claim_of(1)))?;
-        Ok(opened)
-    });
-    Some(opened)
-}
-
-#[test]
-fn a_pooler_in_transaction_mode_is_rejected_with_an_explanation() {
-    let Some(opened) = opened_through("transaction") else {
-        return;
-    };
-    let error = opened.unwrap_err();
-    assert_eq!(what(&error), (ErrorKind::Other, CarriedOut::No));
-    assert!(shown(&error).contains("pooler"), "{}", shown(&error));
-}
-
-#[test]
-fn a_pooler_in_session_mode_works() {
-    let Some(opened) = opened_through("session") else {
-        return;
-    };
-    opened.unwrap();
 }

@@ -189,6 +189,36 @@ impl Watch for Listening {
     }
 }
 
+/// A watch on a server whose announcements this process cannot receive.
+struct Polling {
+    _registration: Registration,
+    every: Duration,
+}
+
+impl Watch for Polling {
+    fn every(&self) -> Option<Duration> {
+        Some(self.every)
+    }
+
+    /// There may be a change: a search for one would cost as much as the claim that follows.
+    fn look(&mut self) -> Result<bool> {
+        Ok(true)
+    }
+}
+
+/// Adds a notifier that is called only after calls of this process. The changes of other processes are found
+/// by claims in intervals of `every`.
+///
+/// # Errors
+/// In a forked child.
+pub fn poll(hub: &Hub, queue: &str, notifier: Notifier, every: Duration) -> Result<Box<dyn Watch>> {
+    hub.process.get()?; // Before any lock, which the fork may have left held.
+    Ok(Box::new(Polling {
+        _registration: hub.notifiers.add(queue, notifier),
+        every,
+    }))
+}
+
 /// Adds a notifier, and starts the thread if necessary. Returns when the server has confirmed that the
 /// session listens.
 ///

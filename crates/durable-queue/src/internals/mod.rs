@@ -20,7 +20,8 @@ mod slots;
 mod version;
 
 pub use self::listen::{
-    Hub, Lost, Messages, PROBE_ANSWER, PROBE_EVERY, Probe, Received, Server, Session, Timing, watch,
+    Hub, Lost, Messages, PROBE_ANSWER, PROBE_EVERY, Probe, Received, Server, Session, Timing, poll,
+    watch,
 };
 pub use self::own::Own;
 pub use self::sizes::Sizes;
