@@ -51,9 +51,9 @@ impl Outbox {
     fn enter(&self, transaction: &mut Transaction<'_>, text: &str) -> Outcome {
         match self.entry {
             Entry::Push => {
-                let pushed =
-                    self.queue
-                        .push_in(transaction, text.to_owned(), Duration::ZERO);
+                let pushed = self
+                    .queue
+                    .push_in(transaction, text.to_owned(), Duration::ZERO);
                 pushed.map_err(|failed| failed.error)?;
             }
             Entry::Sql => {
