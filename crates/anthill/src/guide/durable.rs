@@ -42,7 +42,7 @@
 //! tx.commit().await?;
 //! ```
 //!
-//! `push_in` takes transactions of `sqlx` (feature `sqlx` of `anthill-durable-queue-sqlite` and `-postgres`), `rusqlite`,
+//! `push_in` takes transactions of `sqlx` (feature `durable-sqlx`), `rusqlite`,
 //! `postgres` and `tokio-postgres`. For other clients, `push_statement` returns the SQL statement and its parameters.
 //!
 //! # Several handlers
@@ -50,7 +50,7 @@
 //! the handler's result.
 //!
 //! # Async handlers
-//! With the feature `async` of the package `anthill-durable-queue`, handlers are futures. `run_async` returns a future that
+//! With the feature `durable-async`, handlers are futures. `run_async` returns a future that
 //! the service's runtime polls; `start_async` runs the handlers in an `AsyncPool`:
 //!
 //! ```ignore
