@@ -60,34 +60,40 @@ const SILENCE: Duration = Duration::from_secs(15);
 const PART_FOR_LOCKS: u32 = 2;
 
 /// Statements use indexes whatever the statistics, so a plan made for empty tables also serves full ones.
-/// Each statement sees all earlier commits.
-const SETTINGS: &str = "SET default_transaction_isolation = 'read committed';
-    SET plan_cache_mode = force_generic_plan;
-    SET jit = off;
-    SET enable_seqscan = off;
-    SET enable_bitmapscan = off;
-    SET enable_hashjoin = off;
-    SET enable_mergejoin = off;
-    SET enable_sort = off;
-    SET client_min_messages = error;
-    SELECT set_config('synchronous_commit', 'on', false)
-        WHERE current_setting('synchronous_commit') = 'off'";
+const PLANNER: [(&str, &str); 7] = [
+    ("plan_cache_mode", "force_generic_plan"),
+    ("jit", "off"),
+    ("enable_seqscan", "off"),
+    ("enable_bitmapscan", "off"),
+    ("enable_hashjoin", "off"),
+    ("enable_mergejoin", "off"),
+    ("enable_sort", "off"),
+];
 
-/// Like `SETTINGS`, for one transaction, as columns of a query. Behind a pooler the next transaction may be
+/// Statements that set up a session. Each of its statements sees all earlier commits.
+fn settings() -> String {
+    let planner = PLANNER.map(|(name, value)| format!("SET {name} = {value};"));
+    format!(
+        "SET default_transaction_isolation = 'read committed';
+        {}
+        SET client_min_messages = error;
+        SELECT set_config('synchronous_commit', 'on', false)
+            WHERE current_setting('synchronous_commit') = 'off'",
+        planner.concat()
+    )
+}
+
+/// Like [`settings`], for one transaction, as columns of a query. Behind a pooler the next transaction may be
 /// another client's, or run on another connection of the server.
 fn local_settings(lock_timeout: Duration) -> String {
     let timeout = millis(lock_timeout);
+    let planner = PLANNER.map(|(name, value)| format!("set_config('{name}', '{value}', true),"));
     format!(
         "set_config('lock_timeout', '{timeout}', true),
-        set_config('plan_cache_mode', 'force_generic_plan', true),
-        set_config('jit', 'off', true),
-        set_config('enable_seqscan', 'off', true),
-        set_config('enable_bitmapscan', 'off', true),
-        set_config('enable_hashjoin', 'off', true),
-        set_config('enable_mergejoin', 'off', true),
-        set_config('enable_sort', 'off', true),
+        {}
         CASE WHEN current_setting('synchronous_commit') = 'off'
-            THEN set_config('synchronous_commit', 'on', true) END"
+            THEN set_config('synchronous_commit', 'on', true) END",
+        planner.concat()
     )
 }
 
@@ -176,7 +182,7 @@ impl Connector {
         }
         let millis = millis(self.busy_timeout);
         let process = link.call(Limit::until(Some(limit)), async |client| {
-            client.batch_execute(SETTINGS).await?;
+            client.batch_execute(&settings()).await?;
             let row = client.query_one(LOCK_TIMEOUT, &[&millis]).await?;
             let (number, begun): (_, Option<i64>) = (row.try_get(1)?, row.try_get(2)?);
             Ok(begun.map(|begun| Process { number, begun }))
