@@ -74,6 +74,28 @@ macro_rules! call_in {
     };
 }
 
+/// Declares the tests that need no preparation of the store. `$for_each_client` runs a test for each client.
+#[macro_export]
+macro_rules! client_tests {
+    ($for_each_client:ident) => {
+        $crate::client_tests! {
+            $for_each_client:
+            jobs_exist_if_and_only_if_the_transaction_commits
+            payloads_and_keys_are_stored_byte_for_byte
+            pushes_have_the_same_effect_as_those_of_the_store
+            a_delay_counts_from_the_push
+            a_payload_that_cannot_be_encoded_is_returned
+            pushes_of_an_urgent_handle_are_urgent
+        }
+    };
+    ($for_each_client:ident: $($test:ident)*) => {$(
+        #[test]
+        fn $test() {
+            $for_each_client(|_, store, client| $crate::clients::$test(store, client));
+        }
+    )*};
+}
+
 /// A connection of an application.
 pub trait Client<S: SqlStore> {
     /// Makes the calls in one transaction, which ends by a commit or a rollback.
@@ -188,11 +210,11 @@ pub fn payloads_and_keys_are_stored_byte_for_byte<S: SqlStore>(
 
 /// Every policy, in random order, alone and in batches, compared with pushes by the store itself.
 pub fn pushes_have_the_same_effect_as_those_of_the_store<S: SqlStore + Clone>(
-    store: &S,
+    store: S,
     client: &mut dyn Client<S>,
 ) {
     let within: Queue<S> = DurableQueue::new("within", store.clone());
-    let plain: Queue<S> = DurableQueue::new("plain", store.clone());
+    let plain: Queue<S> = DurableQueue::new("plain", store);
     let mut rng = Rng::from_env();
     let at = |rng: &mut Rng| {
         When::from(StoreTime::from_micros(

@@ -134,45 +134,7 @@ fn for_each_client(test: impl Fn(&Database, PostgresStore, &mut dyn Client<Postg
     }
 }
 
-#[test]
-fn jobs_exist_if_and_only_if_the_transaction_commits() {
-    for_each_client(|_, store, client| {
-        clients::jobs_exist_if_and_only_if_the_transaction_commits(store, client);
-    });
-}
-
-#[test]
-fn payloads_and_keys_are_stored_byte_for_byte() {
-    for_each_client(|_, store, client| {
-        clients::payloads_and_keys_are_stored_byte_for_byte(store, client);
-    });
-}
-
-#[test]
-fn pushes_have_the_same_effect_as_those_of_the_store() {
-    for_each_client(|_, store, client| {
-        clients::pushes_have_the_same_effect_as_those_of_the_store(&store, client);
-    });
-}
-
-#[test]
-fn a_delay_counts_from_the_push() {
-    for_each_client(|_, store, client| clients::a_delay_counts_from_the_push(store, client));
-}
-
-#[test]
-fn a_payload_that_cannot_be_encoded_is_returned() {
-    for_each_client(|_, store, client| {
-        clients::a_payload_that_cannot_be_encoded_is_returned(store, client);
-    });
-}
-
-#[test]
-fn pushes_of_an_urgent_handle_are_urgent() {
-    for_each_client(|_, store, client| {
-        clients::pushes_of_an_urgent_handle_are_urgent(store, client);
-    });
-}
+durable_queue_tests::client_tests!(for_each_client);
 
 #[test]
 fn a_batch_is_pushed_completely_or_not_at_all() {

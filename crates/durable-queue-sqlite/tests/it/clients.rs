@@ -79,9 +79,9 @@ fn sqlx(path: &std::path::Path, by_connection: bool) -> Sqlx {
     }
 }
 
-/// Runs a test for each client, each with files of its own: the store's, and one that is not a store's.
+/// Runs a test for each client, each with files of its own: one that is not a store's, and the store's.
 fn for_each_client(
-    test: impl Fn(SqliteStore, &mut dyn Client<SqliteStore>, &mut dyn Client<SqliteStore>),
+    test: impl Fn(&mut dyn Client<SqliteStore>, SqliteStore, &mut dyn Client<SqliteStore>),
 ) {
     for kind in 0..3 {
         let folder = Folder::new();
@@ -99,54 +99,16 @@ fn for_each_client(
                 _ => Box::new(sqlx(path, kind == 2)),
             }
         };
-        test(store, &mut *open(&path), &mut *open(&other));
+        test(&mut *open(&other), store, &mut *open(&path));
     }
 }
 
-#[test]
-fn jobs_exist_if_and_only_if_the_transaction_commits() {
-    for_each_client(|store, client, _| {
-        clients::jobs_exist_if_and_only_if_the_transaction_commits(store, client);
-    });
-}
-
-#[test]
-fn payloads_and_keys_are_stored_byte_for_byte() {
-    for_each_client(|store, client, _| {
-        clients::payloads_and_keys_are_stored_byte_for_byte(store, client);
-    });
-}
-
-#[test]
-fn pushes_have_the_same_effect_as_those_of_the_store() {
-    for_each_client(|store, client, _| {
-        clients::pushes_have_the_same_effect_as_those_of_the_store(&store, client);
-    });
-}
-
-#[test]
-fn a_delay_counts_from_the_push() {
-    for_each_client(|store, client, _| clients::a_delay_counts_from_the_push(store, client));
-}
-
-#[test]
-fn a_payload_that_cannot_be_encoded_is_returned() {
-    for_each_client(|store, client, _| {
-        clients::a_payload_that_cannot_be_encoded_is_returned(store, client);
-    });
-}
+durable_queue_tests::client_tests!(for_each_client);
 
 #[test]
 fn a_database_without_the_tables_is_reported() {
-    for_each_client(|store, _, other| {
+    for_each_client(|other, store, _| {
         clients::a_database_without_the_tables_is_reported(store, other);
-    });
-}
-
-#[test]
-fn pushes_of_an_urgent_handle_are_urgent() {
-    for_each_client(|store, client, _| {
-        clients::pushes_of_an_urgent_handle_are_urgent(store, client);
     });
 }
 
