@@ -63,9 +63,7 @@ impl LostFuture {
             process,
         }
     }
-}
 
-impl LostFuture {
     /// Puts the waker into the list, unless the flag is set, which it returns. Leaves the previous waker.
     fn wait_with(&mut self, waker: &mut Option<Waker>) -> bool {
         let mut waiting = self.flag.0.waiting.lock();

@@ -16,7 +16,7 @@ use crate::batch::Push;
 use crate::error::PushError;
 use crate::job::{JobId, Merge, NewJob, Put};
 use crate::payload::Payload;
-use crate::queue::{DurableQueue, encoded};
+use crate::queue::DurableQueue;
 use crate::shared::Shared;
 use crate::store::{Result, Store};
 use crate::time::When;
@@ -349,14 +349,12 @@ impl<T: Payload, S: SqlStore> DurableQueue<T, S> {
         merge: Merge,
     ) -> Result<S::Prepared> {
         let Shared { store, name, .. } = &**self.shared();
-        let payload = encoded(value)?;
         let job = NewJob {
             key,
             merge,
-            urgent: self.urgent,
-            ..NewJob::plain(&payload, when)
+            ..NewJob::plain(&[], when)
         };
-        store.prepare(name, &[job])
+        self.with_payload(value, job, |job| store.prepare(name, &[job]))
     }
 
     fn run_in<'a, C: ?Sized, V: Send + 'a, R: Send + 'a>(

@@ -176,7 +176,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     }
 
     /// Encodes the value, and calls `enter` with the whole job.
-    fn with_payload<R>(
+    pub(crate) fn with_payload<R>(
         &self,
         value: &T,
         job: NewJob<'_>,

@@ -262,11 +262,10 @@ impl<S: Store, A> Dispatch<S, A> {
         }
         match self.stage {
             Stage::Settling { were_dropped } if self.shared.control.is_over() => {
-                let is_cut_short = were_dropped || self.shared.control.was_cut_short();
-                Poll::Ready(Ok(if is_cut_short {
+                Poll::Ready(Ok(if were_dropped {
                     ShutDown::TimedOut
                 } else {
-                    ShutDown::Finished
+                    self.shared.how_it_ended()
                 }))
             }
             _ => Poll::Pending,
