@@ -1,5 +1,5 @@
 //! Helpers for the tests of this workspace: values with counted or panicking drops, seeded random
-//! numbers, a gate, a watchdog, wakers, child processes.
+//! numbers, a gate, a watchdog, wakers, child processes, names of threads.
 //!
 //! Not for product code, and not for models: the helpers use std's primitives, which loom does not
 //! see.
@@ -20,6 +20,8 @@ mod left_out;
 #[cfg(feature = "programs")]
 mod programs;
 mod rng;
+#[cfg(target_os = "linux")]
+mod threads;
 mod wakers;
 mod watchdog;
 
@@ -35,5 +37,7 @@ pub use left_out::left_out;
 pub use programs::walk_programs;
 pub use rng::Rng;
 pub use testkit_macros::{model, scenario, test};
+#[cfg(target_os = "linux")]
+pub use threads::thread_names;
 pub use wakers::{CountingWaker, block_on, waker_cloned_by, waker_fn, waker_whose_clone_panics};
 pub use watchdog::{LIMIT, Watchdog, watchdog};

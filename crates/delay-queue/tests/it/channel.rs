@@ -270,11 +270,8 @@ fn the_thread_of_a_feeder_has_a_name() {
     let (queue, _clock) = queue::<u8>();
     let (_receiver, feeder) = queue.channel(0).unwrap();
     wait_asleep(&queue, 1);
-    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    let named = tasks.filter(|task| {
-        let name = task.as_ref().unwrap().path().join("comm");
-        std::fs::read_to_string(name).is_ok_and(|name| name.trim() == "anthill-feeder")
-    });
+    let names = testkit::thread_names();
+    let named = names.iter().filter(|name| *name == "anthill-feeder");
     assert!(named.count() >= 1);
     feeder.stop();
 }

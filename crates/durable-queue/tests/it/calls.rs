@@ -485,12 +485,8 @@ fn pending_futures_end_in_a_forked_child_and_are_answered_in_the_parent() {
 /// Threads of this process for async calls.
 #[cfg(target_os = "linux")]
 fn call_threads() -> usize {
-    let threads = std::fs::read_dir("/proc/self/task").unwrap();
-    let names = threads.filter_map(|thread| {
-        let path = thread.unwrap().path().join("comm");
-        std::fs::read_to_string(path).ok() // It may have ended.
-    });
-    names.filter(|name| name.trim() == "durable-calls").count()
+    let names = testkit::thread_names();
+    names.iter().filter(|name| *name == "durable-calls").count()
 }
 
 #[cfg(target_os = "linux")]

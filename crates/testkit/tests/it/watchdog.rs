@@ -22,12 +22,7 @@ fn a_hanging_test_aborts_its_process_with_a_message() {
 fn the_attribute_watches_the_body_until_its_end() {
     let test = "watchdog::the_attribute_watches_the_body_until_its_end";
     let end = in_child(test, || {
-        let is_there = || {
-            let threads = std::fs::read_dir("/proc/self/task").expect("it is Linux");
-            let mut names =
-                threads.map(|it| std::fs::read_to_string(it.unwrap().path().join("comm")));
-            names.any(|name| name.is_ok_and(|name| name == "watchdog\n"))
-        };
+        let is_there = || testkit::thread_names().contains(&"watchdog".to_owned());
         // A thread sets its name shortly after its start.
         while !is_there() {
             std::thread::yield_now();
