@@ -235,6 +235,18 @@ fn a_blocking_call_on_an_own_worker_is_refused() {
 }
 
 #[testkit::test]
+fn a_block_on_of_another_task_in_a_task_ends_if_there_is_another_worker() {
+    let pool = pool(2, 4);
+    let inner = pool.clone();
+    let waits = pool.spawn(async move {
+        let child = inner.spawn(async_pool::yield_now()).unwrap();
+        block_on(async { child.await.unwrap() });
+        2
+    });
+    assert_eq!(waits.unwrap().join().unwrap(), 2);
+}
+
+#[testkit::test]
 fn sleeps_end_in_the_order_of_their_times_by_the_pools_clock() {
     let clock = ManualClock::new();
     let pool = AsyncPool::builder()
