@@ -410,6 +410,7 @@ impl<R: Starts<T>, T: Send + 'static, S: Sink<R::Value>> Run for Task<R, T, S> {
         // wakers made before they woke the task.
         self.state.fetch_xor(SCHEDULED | RUNNING, AcqRel);
         let waker = Waker::from(Arc::clone(&self));
+        worker.polls(&waker);
         self.worker.with_mut(|owner| {
             // SAFETY: this worker has set `RUNNING` (invariant 5).
             let owner = unsafe { &mut *owner };

@@ -67,10 +67,10 @@ impl Timers {
         result
     }
 
-    /// Whether the timer has not been fired, and is for this waker.
-    fn is_set(&self, id: EntryId, waker: &Waker) -> bool {
+    /// Whether the timer is for this waker. `None` if it was fired.
+    fn is_for(&self, id: EntryId, waker: &Waker) -> Option<bool> {
         let heap = self.heap.lock();
-        heap.get(id).is_some_and(|set| set.will_wake(waker))
+        heap.get(id).map(|set| set.will_wake(waker))
     }
 
     /// Wakes the tasks of due timers, a bounded number. Returns whether there were any.
@@ -175,22 +175,28 @@ impl Sleep {
             },
         };
         // By the time of the round: no clock is read. A time that lies back ends no sleep early.
-        if due <= last_now() {
-            self.disarm();
-            return Poll::Ready(());
-        }
+        let mut is_over = due <= last_now();
         if let Timer::Set { worker, id, .. } = &self.0
+            && !is_over
             && Arc::ptr_eq(&worker.shared, &current.shared)
-            && worker.timers().is_set(*id, context.waker())
         {
-            return Poll::Pending;
+            match worker.timers().is_for(*id, context.waker()) {
+                Some(true) => return Poll::Pending,
+                Some(false) => {}
+                // By a worker whose time is later than this one's, which stands still during a poll.
+                None => is_over = true,
+            }
         }
         self.disarm();
+        if is_over {
+            return Poll::Ready(());
+        }
         // USER CODE: the waker's clone, with no lock held.
         let waker = context.waker().clone();
         let id = current.timers().change(|heap| heap.push(waker, due));
         let worker = Arc::clone(current);
         self.0 = Timer::Set { worker, due, id };
+        current.armed(context.waker());
         Poll::Pending
     }
 

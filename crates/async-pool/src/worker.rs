@@ -28,7 +28,7 @@ use pool_core::Clock;
 use pool_core::internals::{AdaptiveSpin, TaskContext};
 use sync_shim::atomic::{
     AtomicBool, AtomicUsize,
-    Ordering::{Acquire, Release, SeqCst},
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
 use sync_shim::foreign::{discard, drop_quietly, guarded};
 use sync_shim::thread::Tag;
@@ -118,11 +118,26 @@ pub(crate) fn last_now() -> u64 {
 pub(crate) struct WorkerRef {
     pub(crate) shared: Arc<Shared>,
     number: u32,
+    /// Address of the data of the waker of the task that is being polled. Only this worker uses it.
+    polled: AtomicUsize,
 }
 
 impl WorkerRef {
     pub(crate) fn timers(&self) -> &Timers {
         &self.shared.workers[self.number as usize].timers
+    }
+
+    /// Notes the waker of the task that this worker polls next.
+    pub(crate) fn polls(&self, waker: &Waker) {
+        self.polled.store(waker.data().addr(), Relaxed);
+    }
+
+    /// Has somebody look after a timer that this worker has just set for `waker`, if its poll may wait for that: in a
+    /// `block_on`, which has a waker of its own. Any other timer is looked after once the poll has returned.
+    pub(crate) fn armed(&self, waker: &Waker) {
+        if self.polled.load(Relaxed) != waker.data().addr() {
+            self.shared.call_watcher();
+        }
     }
 }
 
@@ -241,6 +256,13 @@ impl Shared {
         // After the push: a worker that parks enters the idle set before its last look at the queues. One task alone is run
         // by this worker next, unless the current poll does not return: the watcher sees that.
         if self.idle.load(SeqCst) > 0 && (!is_alone || !self.is_watched.load(SeqCst)) {
+            self.call_for_help();
+        }
+    }
+
+    /// Has an idle worker become the watcher, unless one is.
+    fn call_watcher(&self) {
+        if self.idle.load(SeqCst) > 0 && !self.is_watched.load(SeqCst) {
             self.call_for_help();
         }
     }
@@ -590,6 +612,7 @@ impl Entered {
             shared: Arc::clone(shared),
             // There are fewer workers than that.
             number: u32::try_from(number).unwrap_or(u32::MAX),
+            polled: AtomicUsize::new(0),
         });
         CURRENT.with(|current| current.replace(Some(Arc::clone(&worker))));
         Self(worker)

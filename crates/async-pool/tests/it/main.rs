@@ -247,6 +247,35 @@ fn a_block_on_of_another_task_in_a_task_ends_if_there_is_another_worker() {
 }
 
 #[testkit::test]
+fn a_block_on_of_a_sleep_in_a_task_ends_if_there_is_another_worker() {
+    let clock = ManualClock::new();
+    let pool = AsyncPool::builder()
+        .workers(2)
+        .capacity(4)
+        .clock(clock.clone())
+        .build()
+        .unwrap();
+    let step = || {
+        clock.advance(Duration::from_millis(5));
+        std::thread::yield_now();
+    };
+    for _ in 0..100 {
+        let waits = pool.spawn(async {
+            block_on(async_pool::sleep(Duration::from_millis(1)));
+            // Set after the round's look at the clock.
+            block_on(async_pool::sleep(Duration::from_millis(1)));
+        });
+        let waits = waits.unwrap();
+        while !waits.is_finished() {
+            step();
+        }
+        waits.join().unwrap();
+        // The other worker stops watching if both are idle now. Then the next sleep has to call it.
+        (0..5).for_each(|_| step());
+    }
+}
+
+#[testkit::test]
 fn sleeps_end_in_the_order_of_their_times_by_the_pools_clock() {
     let clock = ManualClock::new();
     let pool = AsyncPool::builder()
