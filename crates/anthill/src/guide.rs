@@ -24,6 +24,7 @@
 //! | When do I need several pools? | [`several`] |
 //! | How do I use time-outs and leases? | [`later`] |
 //! | How do jobs survive the process? | [`durable`] |
+//! | How does an async service use durable jobs? | [`durable_jobs`] |
 //! | How do I run a task later, or periodically? | [`schedules`] |
 //! | How do I retry after a failure? | [`retrying`] |
 //! | How do I write a controller? | [`controllers`] |
@@ -85,6 +86,7 @@ pub mod choosing;
 #[cfg(feature = "dedup-queue")]
 pub mod controllers;
 pub mod durable;
+pub mod durable_jobs;
 pub mod errors;
 pub mod forking;
 pub mod from_ants;

@@ -64,8 +64,8 @@ use std::time::Duration;
 
 use durable_queue::internals::{ANYTHING, Hub};
 use durable_queue::store::{
-    COUNT_LIMIT, Claim, Claimed, DeadJob, Lease, ListedJob, Result, Settle, Store, StoreStats,
-    Turn, Verdict, Watch, announced,
+    CANCEL_REQUEST_LIMIT, COUNT_LIMIT, Claim, Claimed, DeadJob, Lease, ListedJob, RECALL, Result,
+    Settle, Store, StoreStats, Turn, Verdict, Watch, announced,
 };
 use durable_queue::{
     Cancelled, ErrorKind, JobId, NewJob, Notifier, Put, Reset, StoreError, StoreTime, Token, When,
@@ -87,7 +87,7 @@ use self::outbox::Outbox;
 use self::schema::{PUSH_ONE, TURN};
 use self::session::{By, Sessions, Values};
 use self::values::{
-    Hidden, NewJobs, SIZES, Settles, Uuid, attempts, check_name, id_of, is_plain, lease,
+    Hidden, NewJobs, Settles, Uuid, attempts, check_jobs, check_name, id_of, is_plain, lease,
     lease_or_last, listed, micros, number, put, time,
 };
 
@@ -144,7 +144,16 @@ impl PostgresStore {
         let (time, is_delay) = time(job.when);
         let origin = self.0.hub.origin();
         let payload = Hidden(job.payload);
-        let values: &Values<'_> = &[&queue, &time, &is_delay, &payload, &job.urgent, &origin];
+        let values: &Values<'_> = &[
+            &queue,
+            &time,
+            &is_delay,
+            &payload,
+            &job.urgent,
+            &job.kind,
+            &Hidden(job.options),
+            &origin,
+        ];
         let rows = self.call(queue, PUSH_ONE, values)?;
         let row = one(&rows)?;
         let read = || Ok((row.try_get(0)?, row.try_get(1)?));
@@ -200,7 +209,6 @@ fn enqueue(
     jobs: &[NewJob<'_>],
     call: impl FnOnce(&'static str, &Values<'_>) -> Result<Vec<Row>>,
 ) -> Result<(Vec<Put>, StoreTime, bool)> {
-    check_name(name)?;
     if jobs.is_empty() {
         return Ok((Vec::new(), StoreTime::NEVER, false));
     }
@@ -214,6 +222,8 @@ fn enqueue(
             &jobs.delays,
             &jobs.payloads,
             &jobs.urgents[0],
+            &jobs.kinds,
+            &jobs.options,
             &false,
         ];
         call("enqueue_plain", values)?
@@ -229,6 +239,8 @@ fn enqueue(
             &jobs.most_delays,
             &jobs.schedules,
             &jobs.urgents,
+            &jobs.kinds,
+            &jobs.options,
             &false,
         ];
         call("enqueue", values)?
@@ -255,11 +267,11 @@ fn named(which: Which<'_>) -> (Option<i64>, Option<&[u8]>) {
     }
 }
 
-/// Parses the last row of `turn_9`, which is not a lease. Also returns whether to look once more, and whether
+/// Parses the last row of `turn_10`, which is not a lease. Also returns whether to look once more, and whether
 /// a job has waited for a key that is now free.
 fn summary(row: &Row, settles: usize) -> std::result::Result<(Turn, bool, bool), postgres::Error> {
     let mut verdicts = vec![Verdict::Stale; settles];
-    for (column, verdict) in [(8, Verdict::Done), (9, Verdict::NotDue)] {
+    for (column, verdict) in [(12, Verdict::Done), (13, Verdict::NotDue)] {
         for number in row.try_get::<_, Vec<i32>>(column)? {
             let index = usize::try_from(number - 1).ok();
             if let Some(place) = index.and_then(|index| verdicts.get_mut(index)) {
@@ -268,7 +280,7 @@ fn summary(row: &Row, settles: usize) -> std::result::Result<(Turn, bool, bool),
         }
     }
     let time = |column| row.try_get::<_, Option<i64>>(column);
-    let claimed = time(10)?.zip(time(11)?).map(|(first, first_free)| Claimed {
+    let claimed = time(14)?.zip(time(15)?).map(|(first, first_free)| Claimed {
         leases: Vec::new(),
         first: StoreTime::from_micros(first),
         first_free: StoreTime::from_micros(first_free),
@@ -279,13 +291,13 @@ fn summary(row: &Row, settles: usize) -> std::result::Result<(Turn, bool, bool),
         verdicts,
         claimed,
     };
-    let raised = row.try_get::<_, Option<bool>>(12)? == Some(true);
-    Ok((turn, raised, row.try_get(13)?))
+    let raised = row.try_get::<_, Option<bool>>(16)? == Some(true);
+    Ok((turn, raised, row.try_get(17)?))
 }
 
 impl Store for PostgresStore {
     fn enqueue(&self, name: &str, jobs: &[NewJob<'_>]) -> Result<Vec<Put>> {
-        SIZES.check(name, jobs)?;
+        check_jobs(name, jobs)?;
         if let [job] = jobs
             && is_plain(job)
             && !self.0.sessions.is_pooled()
@@ -324,6 +336,7 @@ impl Store for PostgresStore {
                 &all.times,
                 &all.delays,
                 &all.errors,
+                &all.failures,
                 &token,
                 &count(|claim| claim.max),
                 &count(|claim| claim.start),
@@ -343,7 +356,7 @@ impl Store for PostgresStore {
             return Err(StoreError::lost_answer(ErrorKind::Corrupt));
         };
         let (mut turn, raised, frees_key) = summary(&last, settles.len()).map_err(unreadable)?;
-        let floor: Option<Vec<i64>> = last.try_get(14).map_err(unreadable)?;
+        let floor: Option<Vec<i64>> = last.try_get(18).map_err(unreadable)?;
         let floor = self.0.floors.end(name, floor.as_deref());
         // The turn may have used all of its time, so the look has its own limit.
         let by = self.0.sessions.by_pump(None);
@@ -379,21 +392,48 @@ impl Store for PostgresStore {
 
     fn cancel(&self, name: &str, which: Which<'_>) -> Result<Cancelled> {
         let (id, key) = named(which);
-        let rows = self.call(name, "cancel", &[&name, &id, &Hidden(key)])?;
+        let rows = self.call(name, "cancel_10", &[&name, &id, &Hidden(key)])?;
         let Some(row) = rows.first() else {
             return Ok(Cancelled::Never);
         };
         let read = || {
-            Ok(if row.try_get(0)? {
+            let cancelled = if row.try_get(0)? {
                 Cancelled::Taken
             } else {
                 Cancelled::Gone {
                     attempts: attempts(row.try_get(1)?),
                     payload: row.try_get(2)?,
                 }
-            })
+            };
+            Ok((cancelled, row.try_get(3)?))
         };
-        read().map_err(unreadable)
+        let (cancelled, is_marked) = read().map_err(unreadable)?;
+        if is_marked {
+            // Other processes are notified by the function.
+            self.0.hub.notify(name, RECALL);
+        }
+        Ok(cancelled)
+    }
+
+    fn cancel_requests(&self, name: &str) -> Result<Vec<(JobId, Token)>> {
+        check_name(name)?;
+        let by = self.0.sessions.by_pump(None);
+        let values: &Values<'_> = &[&name, &i64::from(CANCEL_REQUEST_LIMIT)];
+        let read = |row: Row| {
+            let token: Vec<u8> = row.try_get(1)?;
+            Ok((id_of(row.try_get(0)?), token))
+        };
+        let found = self
+            .0
+            .sessions
+            .call_for(by, "cancel_requests", values, read)?;
+        let requests = found.into_iter().map(|request| {
+            let (id, token) = request.map_err(unreadable)?;
+            let token = token.try_into();
+            let token = token.map_err(|_| StoreError::lost_answer(ErrorKind::Corrupt))?;
+            Ok((id, Token::from_bytes(token)))
+        });
+        requests.collect()
     }
 
     fn reset(&self, name: &str, which: Which<'_>, when: When) -> Result<Reset> {
@@ -419,7 +459,7 @@ impl Store for PostgresStore {
         self.0.sessions.end_lost(by)?;
         let values: &Values<'_> = &[&name, &Uuid(token), &micros(span)];
         let read = |row: Row| lease(&row, row.try_get(0)?, token);
-        let leases = self.0.sessions.call_for(by, "held_by_6", values, read)?;
+        let leases = self.0.sessions.call_for(by, "held_by_10", values, read)?;
         let leases = leases.into_iter().collect::<std::result::Result<_, _>>();
         leases.map_err(unreadable)
     }
@@ -476,7 +516,7 @@ impl Store for PostgresStore {
         let (due, id) = after.map_or((i64::MIN, i64::MIN), |(due, id)| {
             (due.as_micros(), number(id))
         });
-        let rows = self.call(name, "list_6", &[&name, &due, &id, &i64::from(most)])?;
+        let rows = self.call(name, "list_10", &[&name, &due, &id, &i64::from(most)])?;
         let jobs = rows.iter().map(listed);
         jobs.collect::<std::result::Result<_, _>>()
             .map_err(unreadable)
@@ -495,11 +535,14 @@ impl Store for PostgresStore {
                 error: row.try_get(5)?,
                 schedule: row.try_get(6)?,
                 urgent: row.try_get(7)?,
+                kind: row.try_get(8)?,
+                options: row.try_get(9)?,
+                failures: row.try_get(10)?,
             })
         };
         let values: &Values<'_> = &[&name, &after, &i64::from(most)];
         let sessions = &self.0.sessions;
-        let dead = sessions.call_for(By::Application, "dead_letters_6", values, read)?;
+        let dead = sessions.call_for(By::Application, "dead_letters_10", values, read)?;
         let dead = dead.into_iter().collect::<std::result::Result<_, _>>();
         dead.map_err(unreadable)
     }

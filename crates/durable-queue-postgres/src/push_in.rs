@@ -12,7 +12,7 @@ use postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 use super::failure::failure;
 use super::schema::Schema;
-use super::values::{Failure, SIZES, check_name, is_plain, merge, put_of, time};
+use super::values::{Failure, check_jobs, is_plain, merge, put_of, time};
 use super::{PostgresStore, unreadable};
 
 /// A statement that pushes jobs, to be run by a client of the application.
@@ -63,8 +63,7 @@ impl SqlStore for PostgresStore {
 impl PostgresStore {
     fn check(&self, queue: &str, jobs: &[NewJob<'_>]) -> Result<()> {
         self.0.sessions.check_process()?;
-        check_name(queue)?;
-        SIZES.check(queue, jobs)
+        check_jobs(queue, jobs)
     }
 
     /// Called with the statement's rows.
@@ -82,7 +81,7 @@ impl PostgresStore {
 }
 
 fn statement(schema: &Schema, queue: &str, jobs: &[NewJob<'_>], notifies: bool) -> PushStatement {
-    let queue = Parameter::Text(queue.to_owned());
+    let queue = Parameter::Text(Some(queue.to_owned()));
     let bytes = |bytes: &[u8]| Some(bytes.to_owned());
     if let ([job], false) = (jobs, notifies)
         && is_plain(job)
@@ -94,19 +93,28 @@ fn statement(schema: &Schema, queue: &str, jobs: &[NewJob<'_>], notifies: bool) 
             When::After(_) => ("SCHEMA.clock() + $2", time(job.when).0),
             When::At(at) => ("$2", at.as_micros()),
         };
+        let has_texts = job.kind.or(job.options).is_some();
+        let [columns, values] = match has_texts {
+            true => [", kind, options", ", $5, $6"],
+            false => ["", ""],
+        };
         let text = format!(
-            "INSERT INTO SCHEMA.job AS j (queue, due, at, payload, urgent)
+            "INSERT INTO SCHEMA.job AS j (queue, due, at, payload, urgent{columns})
             SELECT coalesce((SELECT q.id FROM SCHEMA.queue q WHERE q.name = $1), SCHEMA.queue_of($1)),
-                t.at, t.at, $3, $4
+                t.at, t.at, $3, $4{values}
             FROM (SELECT {at} AS at) t
             RETURNING j.id, 0::smallint AS put, j.due, j.due < SCHEMA.clock() + SOON, {TRANSACTION}"
         );
-        let parameters = vec![
+        let mut parameters = vec![
             queue,
             Parameter::Integer(Some(time)),
             Parameter::Bytes(bytes(job.payload)),
             Parameter::Bool(job.urgent),
         ];
+        if has_texts {
+            let texts = [job.kind, job.options];
+            parameters.extend(texts.map(|text| Parameter::Text(text.map(str::to_owned))));
+        }
         return PushStatement::new(schema.render(&text), parameters);
     }
     let integers = |value: &dyn Fn(&NewJob<'_>) -> Option<i64>| {
@@ -130,7 +138,7 @@ fn statement(schema: &Schema, queue: &str, jobs: &[NewJob<'_>], notifies: bool) 
     let is_as_first = |job: &NewJob<'_>| job.urgent == jobs[0].urgent;
     let call = if jobs.iter().all(|job| is_plain(job) && is_as_first(job)) {
         parameters.push(Parameter::Bool(jobs.first().is_some_and(|job| job.urgent)));
-        "enqueue_plain($1, $2, $3, $4, $6, $5)"
+        "enqueue_plain($1, $2, $3, $4, $6, "
     } else {
         let keys = jobs.iter().map(|job| job.key.map(<[u8]>::to_owned));
         parameters.extend([
@@ -140,10 +148,20 @@ fn statement(schema: &Schema, queue: &str, jobs: &[NewJob<'_>], notifies: bool) 
             bools(&|job| most(job).map(|most| most.1)),
             bools(&|job| Some(job.urgent)),
         ]);
-        "enqueue($1, $2, $3, $4, $6, $7::bigint[]::smallint[], $8, $9, '{}'::text[], $10, $5)"
+        "enqueue($1, $2, $3, $4, $6, $7::bigint[]::smallint[], $8, $9, '{}'::text[], $10, "
     };
+    let mut texts_of = |text: fn(&NewJob<'_>) -> Option<String>| {
+        let texts: Vec<_> = jobs.iter().map(text).collect();
+        if texts.iter().all(Option::is_none) {
+            return "NULL".to_owned();
+        }
+        parameters.push(Parameter::TextArray(texts));
+        format!("${}", parameters.len())
+    };
+    let kinds = texts_of(|job| job.kind.map(str::to_owned));
+    let options = texts_of(|job| job.options.map(str::to_owned));
     let columns = "o_id AS id, o_put AS put, o_due, o_soon";
-    let text = format!("SELECT {columns}, {TRANSACTION} FROM SCHEMA.{call}");
+    let text = format!("SELECT {columns}, {TRANSACTION} FROM SCHEMA.{call}{kinds}, {options}, $5)");
     PushStatement::new(schema.render(&text), parameters)
 }
 
@@ -258,6 +276,7 @@ impl Bound<'_> {
             Parameter::Text(_) => Type::TEXT,
             Parameter::Integer(_) => Type::INT8,
             Parameter::Bool(_) => Type::BOOL,
+            Parameter::TextArray(_) => Type::TEXT_ARRAY,
             Parameter::BytesArray(_) => Type::BYTEA_ARRAY,
             Parameter::IntegerArray(_) => Type::INT8_ARRAY,
             Parameter::BoolArray(_) => Type::BOOL_ARRAY,
@@ -273,6 +292,7 @@ impl ToSql for Bound<'_> {
             Parameter::Bytes(value) => value.to_sql(kind, out),
             Parameter::Integer(value) => value.to_sql(kind, out),
             Parameter::Bool(value) => value.to_sql(kind, out),
+            Parameter::TextArray(value) => value.to_sql(kind, out),
             Parameter::BytesArray(value) => value.to_sql(kind, out),
             Parameter::IntegerArray(value) => value.to_sql(kind, out),
             Parameter::BoolArray(value) => value.to_sql(kind, out),

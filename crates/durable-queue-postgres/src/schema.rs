@@ -16,7 +16,7 @@ use tokio_postgres::{Client, GenericClient};
 use super::failure::{bad_name, failure, no_session};
 
 /// Step `i` migrates from version `i` to `i + 1`.
-const STEPS: [&str; 9] = [
+const STEPS: [&str; 10] = [
     include_str!("sql/step_1.sql"),
     include_str!("sql/step_2.sql"),
     include_str!("sql/step_3.sql"),
@@ -26,6 +26,7 @@ const STEPS: [&str; 9] = [
     include_str!("sql/step_7.sql"),
     include_str!("sql/step_8.sql"),
     include_str!("sql/step_9.sql"),
+    include_str!("sql/step_10.sql"),
 ];
 
 const FUNCTIONS: [&str; 4] = [
@@ -36,14 +37,19 @@ const FUNCTIONS: [&str; 4] = [
 ];
 
 /// A procedure that commits before it ends, with two output parameters.
-pub(super) const PUSH_ONE: &str = "push_one_6";
-pub(super) const TURN: &str = "turn_9";
+pub(super) const PUSH_ONE: &str = "push_one_10";
+pub(super) const TURN: &str = "turn_10";
 
 /// The version that this crate writes.
 #[expect(clippy::cast_possible_truncation, reason = "there are few")]
 pub(super) const VERSION: u32 = STEPS.len() as u32;
 
 /// The oldest version that may use tables of this one.
+///
+/// Processes of versions 8 and 9 call functions that know the columns of version 10. So the jobs that they
+/// return, bury and redrive keep kinds, options and failures, marked jobs end when they are returned, and a
+/// cancel marks running jobs. But those processes hand out jobs of all kinds to their only handler, record no
+/// failed attempts, and do not learn of marks.
 const OLDEST: u32 = 8;
 
 /// Maximum length of a schema's name: a channel's name, which contains it, has at most 63 bytes.
@@ -62,6 +68,7 @@ pub(super) fn parameter_types(function: &str) -> &'static [Type] {
             Type::INT8_ARRAY,
             Type::BOOL_ARRAY,
             Type::TEXT_ARRAY,
+            Type::TEXT_ARRAY,
             Type::UUID,
             Type::INT8,
             Type::INT8,
@@ -77,6 +84,8 @@ pub(super) fn parameter_types(function: &str) -> &'static [Type] {
             Type::BOOL_ARRAY,
             Type::BYTEA_ARRAY,
             Type::BOOL,
+            Type::TEXT_ARRAY,
+            Type::TEXT_ARRAY,
             Type::BOOL,
         ],
         "enqueue" => &[
@@ -90,18 +99,20 @@ pub(super) fn parameter_types(function: &str) -> &'static [Type] {
             Type::BOOL_ARRAY,
             Type::TEXT_ARRAY,
             Type::BOOL_ARRAY,
+            Type::TEXT_ARRAY,
+            Type::TEXT_ARRAY,
             Type::BOOL,
         ],
         "reset" => &[Type::TEXT, Type::INT8, Type::BYTEA, Type::INT8, Type::BOOL],
-        "list_6" => &[Type::TEXT, Type::INT8, Type::INT8, Type::INT8],
+        "list_10" => &[Type::TEXT, Type::INT8, Type::INT8, Type::INT8],
         "announce" => &[Type::TEXT, Type::INT8, Type::TEXT],
-        "cancel" => &[Type::TEXT, Type::INT8, Type::BYTEA],
-        "held_by_6" => &[Type::TEXT, Type::UUID, Type::INT8],
+        "cancel_10" => &[Type::TEXT, Type::INT8, Type::BYTEA],
+        "held_by_10" => &[Type::TEXT, Type::UUID, Type::INT8],
         "pause" => &[Type::TEXT, Type::BOOL, Type::TEXT],
-        "dead_letters_6" => &[Type::TEXT, Type::INT8, Type::INT8],
+        "dead_letters_10" => &[Type::TEXT, Type::INT8, Type::INT8],
         "look_9" | "redrive" | "delete_dead" => &[Type::TEXT, Type::INT8_ARRAY],
         "serialize_keys" => &[Type::TEXT, Type::BOOL],
-        "stats_7" => &[Type::TEXT, Type::INT8],
+        "stats_7" | "cancel_requests" => &[Type::TEXT, Type::INT8],
         "listen" => &[Type::TEXT],
         _ => &[Type::INT8_ARRAY], // `ENDED`.
     }

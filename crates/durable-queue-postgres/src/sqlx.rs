@@ -73,6 +73,7 @@ fn bind(query: Query<'_>, parameter: Parameter) -> Query<'_> {
         Parameter::Bytes(value) => query.bind(value),
         Parameter::Integer(value) => query.bind(value),
         Parameter::Bool(value) => query.bind(value),
+        Parameter::TextArray(value) => query.bind(value),
         Parameter::BytesArray(value) => query.bind(value),
         Parameter::IntegerArray(value) => query.bind(value),
         Parameter::BoolArray(value) => query.bind(value),

@@ -13,7 +13,7 @@ pub(super) type Failure = Box<dyn std::error::Error + Sync + Send>;
 
 /// Maximum size of a payload in bytes. The server would accept more, but needs several times as much memory.
 pub const PAYLOAD_LIMIT: usize = 64 << 20;
-/// Maximum size in bytes of a key, a schedule or a queue's name. An index row has at most a third of a page,
+/// Maximum size in bytes of a key, a schedule, a kind, the options of a job, or a queue's name. An index row has at most a third of a page,
 /// 2,704 bytes in total.
 pub const KEY_LIMIT: usize = 2 << 10;
 /// Maximum size of a push in bytes. The server holds several copies of it.
@@ -24,6 +24,17 @@ pub(super) const SIZES: Sizes = Sizes {
     key: KEY_LIMIT,
     push: PUSH_LIMIT,
 };
+
+/// Checks the jobs of a push: their sizes, and that no kind or options contain NUL.
+///
+/// # Errors
+/// [`ErrorKind::TooLarge`], [`ErrorKind::BadName`].
+pub(super) fn check_jobs(queue: &str, jobs: &[NewJob<'_>]) -> durable_queue::store::Result<()> {
+    let texts = jobs.iter().flat_map(|job| [job.kind, job.options]);
+    texts.flatten().try_for_each(check_name)?;
+    check_name(queue)?;
+    SIZES.check(queue, jobs)
+}
 
 /// Checks for NUL, which the server's texts cannot contain.
 ///
@@ -103,6 +114,9 @@ pub(super) struct NewJobs<'a> {
     pub(super) most_delays: Vec<Option<bool>>,
     pub(super) schedules: Vec<Option<&'a str>>,
     pub(super) urgents: Vec<bool>,
+    /// `None` if no job has any.
+    pub(super) kinds: Option<Vec<Option<&'a str>>>,
+    pub(super) options: Hidden<Option<Vec<Option<&'a str>>>>,
 }
 
 impl<'a> NewJobs<'a> {
@@ -126,8 +140,19 @@ impl<'a> NewJobs<'a> {
             most_delays,
             schedules: jobs.iter().map(|job| job.schedule).collect(),
             urgents: jobs.iter().map(|job| job.urgent).collect(),
+            kinds: texts(jobs, |job| job.kind),
+            options: Hidden(texts(jobs, |job| job.options)),
         }
     }
+}
+
+/// Returns a text of each job, or `None` if no job has any.
+pub(super) fn texts<'a>(
+    jobs: &[NewJob<'a>],
+    text: impl Fn(&NewJob<'a>) -> Option<&'a str>,
+) -> Option<Vec<Option<&'a str>>> {
+    let texts: Vec<_> = jobs.iter().map(text).collect();
+    texts.iter().any(Option::is_some).then_some(texts)
 }
 
 /// Returns whether the job has neither a key nor a schedule nor a debounce bound.
@@ -167,6 +192,7 @@ const RETRY: i16 = 3;
 const BURY: i16 = 4;
 const RELEASE: i16 = 5;
 const AGAIN: i16 = 6;
+const POSTPONE: i16 = 7;
 
 /// Settles as parameters of the function `turn`.
 pub(super) struct Settles {
@@ -176,6 +202,8 @@ pub(super) struct Settles {
     pub(super) times: Vec<i64>,
     pub(super) delays: Vec<bool>,
     pub(super) errors: Hidden<Vec<Option<String>>>,
+    /// `None` if no settle has any.
+    pub(super) failures: Hidden<Option<Vec<Option<String>>>>,
 }
 
 impl Settles {
@@ -187,24 +215,23 @@ impl Settles {
             times: Vec::with_capacity(settles.len()),
             delays: Vec::with_capacity(settles.len()),
             errors: Hidden(Vec::with_capacity(settles.len())),
+            failures: Hidden(failures(settles)),
         };
         settles.iter().fold(none, |mut all, settle| {
             let (act, (time, delay)) = match settle.act {
                 Act::Start { lease } => (START, (micros(lease), true)),
                 Act::Extend { lease } => (EXTEND, (micros(lease), true)),
                 Act::Ack => (ACK, (0, true)),
-                Act::Retry { when } => (RETRY, time(when)),
+                Act::Retry { when, .. } => (RETRY, time(when)),
                 Act::Bury { .. } => (BURY, (0, true)),
                 // The number of attempts to subtract.
                 Act::Reject { .. } => (BURY, (1, false)),
                 Act::Release => (RELEASE, (0, true)),
                 Act::Again { when } => (AGAIN, time(when)),
+                Act::Postpone { when } => (POSTPONE, time(when)),
             };
-            // The server's texts cannot contain NUL.
             let error = match settle.act {
-                Act::Bury { error } | Act::Reject { error } => {
-                    Some(error.replace('\0', "\u{fffd}"))
-                }
+                Act::Bury { error, .. } | Act::Reject { error, .. } => Some(storable(error)),
                 _ => None,
             };
             all.acts.push(act);
@@ -227,7 +254,23 @@ impl Settles {
     }
 }
 
-/// Parses the first columns of `turn_9` and `held_by_6`.
+/// The server's texts cannot contain NUL.
+fn storable(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
+}
+
+fn failures(settles: &[Settle<'_>]) -> Option<Vec<Option<String>>> {
+    let failures = settles.iter().map(|settle| match settle.act {
+        Act::Retry { failures, .. } | Act::Bury { failures, .. } | Act::Reject { failures, .. } => {
+            failures.map(storable)
+        }
+        _ => None,
+    });
+    let failures: Vec<_> = failures.collect();
+    failures.iter().any(Option::is_some).then_some(failures)
+}
+
+/// Parses the first columns of `turn_10` and `held_by_10`.
 pub(super) fn lease(row: &Row, id: i64, token: Token) -> Result<Lease, postgres::Error> {
     Ok(Lease {
         id: id_of(id),
@@ -239,6 +282,10 @@ pub(super) fn lease(row: &Row, id: i64, token: Token) -> Result<Lease, postgres:
         payload: row.try_get(5)?,
         schedule: row.try_get(6)?,
         urgent: row.try_get(7)?,
+        kind: row.try_get(8)?,
+        options: row.try_get(9)?,
+        failures: row.try_get(10)?,
+        cancelled: row.try_get(11)?,
     })
 }
 
@@ -262,6 +309,9 @@ pub(super) fn listed(row: &Row) -> Result<ListedJob, postgres::Error> {
         key: row.try_get(6)?,
         schedule: row.try_get(7)?,
         urgent: row.try_get(9)?,
+        kind: row.try_get(10)?,
+        failures: row.try_get(11)?,
+        cancelled: row.try_get(12)?,
     })
 }
 

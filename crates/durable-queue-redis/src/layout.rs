@@ -17,14 +17,22 @@ use super::failure::{bad_prefix, no_session};
 
 /// The version of keys and records that this crate writes.
 ///
-/// Version 2 added urgent jobs, in their own sorted set; version 3 added postponed jobs. Records of older
-/// versions are valid without them. A process that is running while another one raises the version continues
+/// Version 2 added urgent jobs, in their own sorted set; version 3 added postponed jobs; version 4 added kinds,
+/// options, failures and marks. Records of older versions are valid without them. A process that is running while another one raises the version continues
 /// until its next session.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
+
+/// The record of this version. Processes of version 3 may use the keys: they leave the keys that version 4 has
+/// added as they are, so jobs and dead letters keep their kinds, options and failures, even if a merge replaces the
+/// payload. They hand out jobs of all kinds to their only handler, and record no failed attempts. Their cancels mark no job;
+/// they do not learn of marks, and may return a marked job to its key. Such a job may run again, unless a
+/// process of version 4 claims it.
+const RECORD: &str = "4:3";
 
 /// The keys of a queue, in the order of `lua/common.lua`.
-pub(super) const KEYS: [&str; 10] = [
+pub(super) const KEYS: [&str; 12] = [
     "due", "lease", "urgent", "job", "payload", "pending", "running", "dead", "letter", "state",
+    "extra", "marked",
 ];
 
 /// Only if unchanged: another process may have written a newer version in the meantime.
@@ -59,7 +67,7 @@ impl Layout {
         }
     }
 
-    /// Returns the last of the keys.
+    /// Returns the key of the queue's state.
     pub(super) fn state(&self, queue: &str) -> String {
         format!("{}:{{{}}}:state", self.0, Tag(queue))
     }
@@ -85,7 +93,7 @@ impl Layout {
         let found: Option<String> = match get()? {
             None => {
                 let mut set = redis::cmd("SET");
-                set.arg(&key).arg(VERSION).arg("NX");
+                set.arg(&key).arg(RECORD).arg("NX");
                 set.exec(connection).map_err(|error| no_session(&error))?;
                 let found = call(connection, "GET", &key);
                 found.map_err(|error| no_session(&error))?
@@ -99,7 +107,7 @@ impl Layout {
         }) = found
         {
             let mut raise = redis::cmd("EVAL");
-            raise.arg(RAISE).arg(1).arg(&key).arg(older).arg(VERSION);
+            raise.arg(RAISE).arg(1).arg(&key).arg(older).arg(RECORD);
             let raised: RedisResult<Option<String>> = raise.query(connection);
             let raised = raised.map_err(|error| no_session(&error))?;
             found = raised.as_deref().and_then(version);

@@ -64,8 +64,8 @@ use std::time::Duration;
 
 use durable_queue::internals::{ANYTHING, Hub};
 use durable_queue::store::{
-    Act, COUNT_LIMIT, Claim, Claimed, DeadJob, Lease, ListedJob, Result, Settle, Store, StoreStats,
-    Turn, Watch, announced,
+    Act, CANCEL_REQUEST_LIMIT, COUNT_LIMIT, Claim, Claimed, DeadJob, Lease, ListedJob, RECALL,
+    Result, Settle, Store, StoreStats, Turn, Watch, announced,
 };
 use durable_queue::{
     Cancelled, ErrorKind, JobId, NewJob, Notifier, Put, Reset, StoreError, StoreTime, Token, When,
@@ -82,7 +82,8 @@ use self::failure::no_thread;
 use self::script::{Call, Need};
 use self::session::Sessions;
 use self::values::{
-    Answer, SIZES, add_claim, add_held_by, add_job, add_settle, add_time, add_which, id_text, point,
+    Answer, SIZES, add_claim, add_failures, add_held_by, add_job, add_settle, add_time, add_which,
+    failures, id_text, point,
 };
 
 /// A store on a server, for all processes that can reach it. Clones share the sessions.
@@ -173,7 +174,14 @@ impl Store for RedisStore {
     }
 
     fn turn(&self, name: &str, settles: &[Settle<'_>], claim: Option<Claim>) -> Result<Turn> {
-        let is_too_large = |settle: &Settle<'_>| matches!(settle.act, Act::Bury { error } | Act::Reject { error } if error.len() > PAYLOAD_LIMIT);
+        let is_too_large = |settle: &Settle<'_>| {
+            let error = match settle.act {
+                Act::Bury { error, .. } | Act::Reject { error, .. } => Some(error),
+                _ => None,
+            };
+            let mut texts = error.into_iter().chain(failures(settle));
+            texts.any(|text| text.len() > PAYLOAD_LIMIT)
+        };
         if settles.iter().any(is_too_large) {
             return Err(StoreError::new(ErrorKind::TooLarge));
         }
@@ -186,6 +194,7 @@ impl Store for RedisStore {
                 add_settle(command, settle);
             }
             add_claim(command, claim);
+            add_failures(command, settles);
         })?;
         let mut answer = Answer::of(answer)?;
         let (now, flags) = (answer.time()?, answer.number()?);
@@ -218,6 +227,7 @@ impl Store for RedisStore {
         Ok(if answer.is_at_end() {
             Cancelled::Never
         } else if answer.number()? == 0 {
+            self.notify(name, RECALL);
             Cancelled::Taken
         } else {
             Cancelled::Gone {
@@ -225,6 +235,13 @@ impl Store for RedisStore {
                 attempts: answer.count()?,
             }
         })
+    }
+
+    fn cancel_requests(&self, name: &str) -> Result<Vec<(JobId, Token)>> {
+        let answer = self.call(Call::CancelRequests, name, |command| {
+            command.arg(CANCEL_REQUEST_LIMIT);
+        })?;
+        Answer::of(answer)?.requests()
     }
 
     fn reset(&self, name: &str, which: Which<'_>, when: When) -> Result<Reset> {

@@ -13,6 +13,7 @@ pub(super) enum Call {
     Enqueue,
     Turn,
     Cancel,
+    CancelRequests,
     Reset,
     HeldBy,
     Pause,
@@ -40,10 +41,11 @@ end
 ";
 
 impl Call {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::Enqueue,
         Self::Turn,
         Self::Cancel,
+        Self::CancelRequests,
         Self::Reset,
         Self::HeldBy,
         Self::Pause,
@@ -61,6 +63,11 @@ impl Call {
             Self::Enqueue => (WRITES, true, include_str!("lua/enqueue.lua")),
             Self::Turn => (WRITES_IN_ANY_CASE, true, include_str!("lua/turn.lua")),
             Self::Cancel => (WRITES_IN_ANY_CASE, true, include_str!("lua/cancel.lua")),
+            Self::CancelRequests => (
+                WRITES_IN_ANY_CASE,
+                false,
+                include_str!("lua/cancel_requests.lua"),
+            ),
             Self::Reset => (WRITES_IN_ANY_CASE, true, include_str!("lua/reset.lua")),
             Self::HeldBy => (READS, false, include_str!("lua/held_by.lua")),
             Self::Pause => (WRITES_IN_ANY_CASE, true, include_str!("lua/pause.lua")),
@@ -95,7 +102,7 @@ impl Call {
             | Self::SerializeKeys
             | Self::Redrive
             | Self::DeleteDead => Need::Sure,
-            Self::Turn | Self::HeldBy => Need::Quick,
+            Self::Turn | Self::HeldBy | Self::CancelRequests => Need::Quick,
             Self::Stats | Self::List | Self::Dead => Need::Nothing,
         }
     }

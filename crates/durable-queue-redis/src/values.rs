@@ -16,7 +16,7 @@ const NEVER: i64 = 1 << 53;
 
 /// Maximum size of a payload in bytes.
 pub const PAYLOAD_LIMIT: usize = 64 << 20;
-/// Maximum size in bytes of a key, a schedule or a queue's name.
+/// Maximum size in bytes of a key, a schedule, a kind, the options of a job, or a queue's name.
 pub const KEY_LIMIT: usize = 1 << 20;
 /// Maximum size of a push in bytes. The server holds two copies of it.
 pub const PUSH_LIMIT: usize = 256 << 20;
@@ -73,7 +73,9 @@ pub(super) fn add_which(call: &mut Cmd, which: Which<'_>) {
 pub(super) fn add_job(call: &mut Cmd, job: &NewJob<'_>) {
     add_time(call, job.when);
     call.arg(job.payload);
-    if let (None, None, Merge::Keep, false) = (job.key, job.schedule, job.merge, job.urgent) {
+    let has_texts = job.kind.or(job.options).is_some();
+    let is_special = job.urgent || has_texts;
+    if let (None, None, Merge::Keep, false) = (job.key, job.schedule, job.merge, is_special) {
         call.arg("");
         return;
     }
@@ -87,11 +89,18 @@ pub(super) fn add_job(call: &mut Cmd, job: &NewJob<'_>) {
         Merge::DebounceUntil(most) => add_time(call, most),
         _ => _ = call.arg(""),
     }
-    for part in [job.key, job.schedule.map(str::as_bytes)] {
+    let mut add_part = |part: Option<&[u8]>| {
         let part = part.map(|part| [b"=", part].concat());
         call.arg(part.unwrap_or_default());
+    };
+    add_part(job.key);
+    add_part(job.schedule.map(str::as_bytes));
+    call.arg(u8::from(job.urgent) + 2 * u8::from(has_texts));
+    if has_texts {
+        for text in [job.kind, job.options] {
+            call.arg(text.map(|text| ["=", text].concat()).unwrap_or_default());
+        }
     }
-    call.arg(u8::from(job.urgent));
 }
 
 /// Adds a settle in the format of `lua/turn.lua`.
@@ -117,21 +126,44 @@ pub(super) fn add_settle(call: &mut Cmd, settle: &Settle<'_>) {
             begin("again");
             add_time(call, when);
         }
-        Act::Retry { when } => {
+        Act::Retry { when, .. } => {
             begin("retry");
             add_time(call, when);
         }
-        Act::Bury { error } => {
+        Act::Bury { error, .. } => {
             begin("bury");
             call.arg(error);
         }
-        Act::Reject { error } => {
+        Act::Reject { error, .. } => {
             begin("reject");
             call.arg(error);
         }
         Act::Release => {
             begin("release");
             call.arg("");
+        }
+        Act::Postpone { when } => {
+            begin("postpone");
+            add_time(call, when);
+        }
+    }
+}
+
+/// Returns the history of failures that a settle stores.
+pub(super) fn failures<'a>(settle: &Settle<'a>) -> Option<&'a str> {
+    match settle.act {
+        Act::Retry { failures, .. } | Act::Bury { failures, .. } | Act::Reject { failures, .. } => {
+            failures
+        }
+        _ => None,
+    }
+}
+
+/// Adds the histories of failures in the format of `lua/turn.lua`.
+pub(super) fn add_failures(call: &mut Cmd, settles: &[Settle<'_>]) {
+    for (number, settle) in (1_usize..).zip(settles) {
+        if let Some(failures) = failures(settle) {
+            call.arg(number).arg(failures);
         }
     }
 }
@@ -261,11 +293,20 @@ impl Answer {
         Ok(all)
     }
 
+    /// Marked jobs.
+    pub(super) fn requests(self) -> Result<Vec<(JobId, Token)>> {
+        self.all(|answer| {
+            let (id, token) = (answer.id()?, answer.bytes()?);
+            let token = token.try_into().map_err(|_| unreadable())?;
+            Ok((id, Token::from_bytes(token)))
+        })
+    }
+
     pub(super) fn leases(self, token: Token) -> Result<Vec<Lease>> {
         let mut leases = self.all(|answer| {
             let (id, due) = (answer.id()?, answer.time()?);
             let flags = answer.number()?;
-            Ok(Lease {
+            let mut lease = Lease {
                 id,
                 token,
                 due,
@@ -275,7 +316,17 @@ impl Answer {
                 key: answer.maybe_bytes()?,
                 payload: answer.bytes()?,
                 schedule: answer.maybe_text()?,
-            })
+                kind: None,
+                options: None,
+                failures: None,
+                cancelled: flags & 4 != 0,
+            };
+            if flags & 8 != 0 {
+                lease.kind = answer.maybe_text()?;
+                lease.options = answer.maybe_text()?;
+                lease.failures = answer.maybe_text()?;
+            }
+            Ok(lease)
         })?;
         leases.sort_by_key(|lease| (lease.due, lease.id));
         Ok(leases)
@@ -285,7 +336,7 @@ impl Answer {
         self.all(|answer| {
             let (id, due, at) = (answer.id()?, answer.time()?, answer.time()?);
             let flags = answer.number()?;
-            Ok(ListedJob {
+            let mut job = ListedJob {
                 id,
                 due,
                 at,
@@ -294,13 +345,21 @@ impl Answer {
                 attempts: answer.count()?,
                 key: answer.maybe_bytes()?,
                 schedule: answer.maybe_text()?,
-            })
+                kind: None,
+                failures: None,
+                cancelled: flags & 8 != 0,
+            };
+            if flags & 16 != 0 {
+                job.kind = answer.maybe_text()?;
+                job.failures = answer.maybe_text()?;
+            }
+            Ok(job)
         })
     }
 
     pub(super) fn dead(self) -> Result<Vec<DeadJob>> {
         self.all(|answer| {
-            Ok(DeadJob {
+            let mut dead = DeadJob {
                 id: answer.id()?,
                 key: answer.maybe_bytes()?,
                 // It may have been deleted.
@@ -309,8 +368,19 @@ impl Answer {
                 buried: answer.time()?,
                 error: answer.maybe_text()?.ok_or_else(unreadable)?,
                 schedule: answer.maybe_text()?,
-                urgent: answer.number()? == 1,
-            })
+                urgent: false,
+                kind: None,
+                options: None,
+                failures: None,
+            };
+            let flags = answer.number()?;
+            dead.urgent = flags & 1 != 0;
+            if flags & 2 != 0 {
+                dead.kind = answer.maybe_text()?;
+                dead.options = answer.maybe_text()?;
+                dead.failures = answer.maybe_text()?;
+            }
+            Ok(dead)
         })
     }
 }

@@ -174,6 +174,10 @@ pub(super) fn read_leases(
             payload: row.get(5)?,
             schedule: row.get(6)?,
             urgent: row.get(7)?,
+            kind: row.get(8)?,
+            options: row.get(9)?,
+            failures: row.get(10)?,
+            cancelled: row.get(11)?,
         })
     });
     for lease in rows.map_err(failure)? {

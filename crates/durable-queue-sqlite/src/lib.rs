@@ -43,8 +43,8 @@ use std::time::Duration;
 
 use durable_queue::internals::{ANYTHING, Own, SharedClock};
 use durable_queue::store::{
-    Act, COUNT_LIMIT, Claim, DeadJob, JobState, Lease, ListedJob, RECALL, Result, Settle, Store,
-    StoreStats, Turn, Verdict, Watch, announced,
+    Act, CANCEL_REQUEST_LIMIT, COUNT_LIMIT, Claim, DeadJob, JobState, Lease, ListedJob, RECALL,
+    Result, Settle, Store, StoreStats, Turn, Verdict, Watch, announced,
 };
 use durable_queue::{
     Cancelled, ErrorKind, JobId, Merge, NewJob, Notifier, Notifiers, Put, Reset, StoreClock,
@@ -316,6 +316,17 @@ fn find<R>(
         .map_err(failure)
 }
 
+fn all<R>(
+    connection: &Connection,
+    text: &str,
+    values: impl rusqlite::Params,
+    read: impl FnMut(&Row<'_>) -> rusqlite::Result<R>,
+) -> Result<Vec<R>> {
+    let mut statement = statement(connection, text)?;
+    let rows = statement.query_map(values, read).map_err(failure)?;
+    rows.collect::<rusqlite::Result<_>>().map_err(failure)
+}
+
 fn id_of(id: i64) -> JobId {
     JobId::from_u64(id.cast_unsigned())
 }
@@ -384,9 +395,10 @@ fn enqueue(
                 row.get(1)?,
                 row.get(2)?,
                 is_unconfirmed(row, 3)?,
+                row.get(4)?,
             ))
         };
-        let pending: Option<(i64, i64, i64, bool)> = match job.key {
+        let pending: Option<(i64, i64, i64, bool, bool)> = match job.key {
             Some(key) => find(connection, sql::PENDING, params![queue.id, key], read)?,
             None => None,
         };
@@ -400,20 +412,31 @@ fn enqueue(
                     job.key,
                     job.payload,
                     job.schedule,
-                    job.urgent
+                    job.urgent,
+                    job.kind,
+                    job.options
                 ];
                 execute(connection, sql::INSERT, values)?;
                 (Put::New(id_of(connection.last_insert_rowid())), at)
             }
-            Some((id, old_at, old_most, is_unconfirmed)) => {
+            Some((id, old_at, old_most, is_unconfirmed, is_marked)) => {
                 let [old_at, old_most] = [old_at, old_most].map(StoreTime::from_micros);
+                let merge = if is_marked { Merge::Debounce } else { merge };
                 match merge.merged(old_at, old_most, at) {
                     None => (Put::Kept(id_of(id)), StoreTime::NEVER),
                     Some(at) => {
                         execute(
                             connection,
                             sql::MERGE,
-                            params![id, at.as_micros(), job.payload, job.schedule, job.urgent],
+                            params![
+                                id,
+                                at.as_micros(),
+                                job.payload,
+                                job.schedule,
+                                job.urgent,
+                                job.kind,
+                                job.options
+                            ],
                         )?;
                         (
                             Put::Merged(id_of(id)),
@@ -448,7 +471,15 @@ fn reschedule(
     if merge == Merge::Keep {
         return Ok(Some(Put::Kept(id_of(id))));
     }
-    let values = params![id, job.payload, schedule, job.urgent, at.as_micros()];
+    let values = params![
+        id,
+        job.payload,
+        schedule,
+        job.urgent,
+        at.as_micros(),
+        job.kind,
+        job.options
+    ];
     execute(connection, sql::RESCHEDULE, values)?;
     Ok(Some(Put::Merged(id_of(id))))
 }
@@ -490,6 +521,15 @@ fn settle(
     let held = params![id, token];
     let is_held =
         || Ok::<_, StoreError>(find(connection, sql::IS_HELD, held, |_| Ok(()))?.is_some());
+    // A marked job is not returned.
+    let or_delete_marked = |returned: usize, unstarted: bool| match returned {
+        0 => execute(
+            connection,
+            sql::DELETE_MARKED,
+            params![id, token, unstarted],
+        ),
+        _ => Ok(returned),
+    };
     let changed = match settle.act {
         Act::Start { .. } if paused => 0,
         Act::Start { lease } => {
@@ -512,17 +552,23 @@ fn settle(
                 changed => changed,
             }
         }
-        Act::Retry { when } => {
+        Act::Retry { when, failures } => {
             let at = when.resolve(now).as_micros();
-            execute(connection, sql::RETRY, params![id, token, at])?
+            let retried = execute(connection, sql::RETRY, params![id, token, at, failures])?;
+            or_delete_marked(retried, false)?
         }
-        Act::Bury { error } | Act::Reject { error } => {
+        Act::Bury { error, failures } | Act::Reject { error, failures } => {
             let begun = matches!(settle.act, Act::Reject { .. });
-            let buried = params![id, token, now.as_micros(), error, begun];
+            let buried = params![id, token, now.as_micros(), error, begun, failures];
             execute(connection, sql::BURY, buried)?;
             execute(connection, sql::DELETE_STARTED, held)?
         }
-        Act::Release => execute(connection, sql::RELEASE, held)?,
+        Act::Release => or_delete_marked(execute(connection, sql::RELEASE, held)?, true)?,
+        Act::Postpone { when } => {
+            let due = when.resolve(now).as_micros();
+            let postponed = execute(connection, sql::POSTPONE, params![id, token, due])?;
+            or_delete_marked(postponed, true)?
+        }
     };
     if changed != 0 {
         return Ok(Verdict::Done);
@@ -542,8 +588,7 @@ fn read_list(
     values: impl rusqlite::Params,
     into: &mut Vec<ListedJob>,
 ) -> Result<()> {
-    let mut statement = statement(connection, text)?;
-    let rows = statement.query_map(values, |row| {
+    let jobs = all(connection, text, values, |row| {
         let due = StoreTime::from_micros(row.get(1)?);
         Ok(ListedJob {
             id: id_of(row.get(0)?),
@@ -554,11 +599,12 @@ fn read_list(
             key: row.get(6)?,
             schedule: row.get(7)?,
             urgent: row.get(8)?,
+            kind: row.get(9)?,
+            failures: row.get(10)?,
+            cancelled: row.get(11)?,
         })
-    });
-    for job in rows.map_err(failure)? {
-        into.push(job.map_err(failure)?);
-    }
+    })?;
+    into.extend(jobs);
     Ok(())
 }
 
@@ -584,15 +630,16 @@ impl Found {
     }
 }
 
-/// By key: the open job, or else one that waits for its next attempt, or else a running one.
+/// By key: all jobs of the key, first the open job, or else one that waits for its next attempt, or else a
+/// running one.
 fn named(
     connection: &Connection,
     now: StoreTime,
     name: &str,
     which: Which<'_>,
-) -> Result<Option<Found>> {
+) -> Result<Vec<Found>> {
     let Some(queue) = queue_if_there(connection, name)? else {
-        return Ok(None);
+        return Ok(Vec::new());
     };
     let read = |row: &Row<'_>| {
         let (started, due, at): (bool, i64, i64) = (row.get(1)?, row.get(2)?, row.get(5)?);
@@ -610,19 +657,15 @@ fn named(
             payload: row.get(4)?,
         })
     };
-    match which {
-        Which::Id(id) => find(connection, sql::BY_ID, params![queue.id, number(id)], read),
-        Which::Key(key) => {
-            let mut statement = statement(connection, sql::BY_KEY)?;
-            let found = statement.query_map(params![queue.id, key], read);
-            let found: rusqlite::Result<Vec<Found>> = found.map_err(failure)?.collect();
-            // Ordered by `run`, so that the open job comes first.
-            Ok(found
-                .map_err(failure)?
-                .into_iter()
-                .min_by_key(|it| (it.run != 0, it.taken)))
-        }
-    }
+    let found = match which {
+        Which::Id(id) => all(connection, sql::BY_ID, params![queue.id, number(id)], read),
+        Which::Key(key) => all(connection, sql::BY_KEY, params![queue.id, key], read),
+    };
+    // Stable: `BY_KEY` is ordered by `run`.
+    found.map(|mut found| {
+        found.sort_by_key(|it| (it.run != 0, it.taken));
+        found
+    })
 }
 
 impl Store for SqliteStore {
@@ -655,38 +698,56 @@ impl Store for SqliteStore {
     fn cancel(&self, name: &str, which: Which<'_>) -> Result<Cancelled> {
         let never = StoreTime::NEVER;
         let (cancelled, announced) = self.change(true, |tx, now| {
-            let found = named(tx, now, name, which)?;
-            if let (Which::Key(key), Some(found)) = (which, &found) {
-                execute(tx, sql::END_SCHEDULES, params![found.queue, key])?;
+            let mut found = named(tx, now, name, which)?.into_iter();
+            let Some(first) = found.next() else {
+                return Ok((Cancelled::Never, never));
+            };
+            if let Which::Key(key) = which {
+                execute(tx, sql::END_SCHEDULES, params![first.queue, key])?;
             }
-            Ok(match found {
-                None => (Cancelled::Never, never),
-                Some(found) if found.taken => {
-                    execute(tx, sql::END_SCHEDULE, [found.id])?;
-                    (Cancelled::Taken, never)
-                }
-                Some(found) => {
-                    execute(tx, sql::DELETE, [found.id])?;
-                    let frees_key = match &found.serial_key {
-                        Some(key) => execute(tx, sql::BRING_BACK, params![found.queue, key])? > 0,
-                        None => false,
-                    };
-                    let announced = found.announced(if frees_key { ANYTHING } else { never });
-                    let Found {
-                        attempts, payload, ..
-                    } = found;
-                    (Cancelled::Gone { payload, attempts }, announced)
-                }
-            })
+            let mut announced = never;
+            let taken = first.taken.then_some(first.id);
+            for id in taken
+                .into_iter()
+                .chain(found.filter(|it| it.taken).map(|it| it.id))
+            {
+                execute(tx, sql::MARK, [id])?;
+                announced = RECALL;
+            }
+            if first.taken {
+                return Ok((Cancelled::Taken, announced));
+            }
+            execute(tx, sql::DELETE, [first.id])?;
+            let frees_key = match &first.serial_key {
+                Some(key) => execute(tx, sql::BRING_BACK, params![first.queue, key])? > 0,
+                None => false,
+            };
+            announced = announced.min(first.announced(if frees_key { ANYTHING } else { never }));
+            let Found {
+                attempts, payload, ..
+            } = first;
+            Ok((Cancelled::Gone { payload, attempts }, announced))
         })?;
         self.announce(name, announced);
         Ok(cancelled)
     }
 
+    fn cancel_requests(&self, name: &str) -> Result<Vec<(JobId, Token)>> {
+        self.read(|tx, _| {
+            let Some(queue) = queue_if_there(tx, name)? else {
+                return Ok(Vec::new());
+            };
+            let values = params![queue.id, CANCEL_REQUEST_LIMIT];
+            all(tx, sql::CANCEL_REQUESTS, values, |row| {
+                Ok((id_of(row.get(0)?), Token::from_bytes(row.get(1)?)))
+            })
+        })
+    }
+
     fn reset(&self, name: &str, which: Which<'_>, when: When) -> Result<Reset> {
         let never = StoreTime::NEVER;
         let (reset, announced) = self.change(true, |tx, now| {
-            Ok(match named(tx, now, name, which)? {
+            Ok(match named(tx, now, name, which)?.into_iter().next() {
                 None => (Reset::Never, never),
                 Some(found) if found.taken => (Reset::Taken, never),
                 Some(found) => {
@@ -785,9 +846,8 @@ impl Store for SqliteStore {
             let Some(queue) = queue_if_there(tx, name)? else {
                 return Ok(Vec::new());
             };
-            let mut statement = statement(tx, sql::DEAD)?;
             let values = params![queue.id, after.map_or(i64::MIN, number), most];
-            let rows = statement.query_map(values, |row| {
+            all(tx, sql::DEAD, values, |row| {
                 Ok(DeadJob {
                     id: id_of(row.get(0)?),
                     key: row.get(1)?,
@@ -797,11 +857,11 @@ impl Store for SqliteStore {
                     error: row.get(5)?,
                     schedule: row.get(6)?,
                     urgent: row.get(7)?,
+                    kind: row.get(8)?,
+                    options: row.get(9)?,
+                    failures: row.get(10)?,
                 })
-            });
-            rows.map_err(failure)?
-                .collect::<Result<_, _>>()
-                .map_err(failure)
+            })
         })
     }
 

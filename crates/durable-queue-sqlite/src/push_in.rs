@@ -28,13 +28,15 @@ impl SqlStore for SqliteStore {
                 Merge::Debounce | Merge::DebounceUntil(_) => 3,
             };
             vec![
-                Parameter::Text(queue.to_owned()),
+                Parameter::Text(Some(queue.to_owned())),
                 Parameter::Bytes(Some(job.payload.to_owned())),
                 Parameter::Integer(Some(job.when.resolve(now).as_micros())),
                 Parameter::Bytes(job.key.map(<[u8]>::to_owned)),
                 Parameter::Bool(job.urgent),
                 Parameter::Integer(Some(merge)),
                 Parameter::Integer(Some(job.merge.most(now).as_micros())),
+                Parameter::Text(job.kind.map(str::to_owned)),
+                Parameter::Text(job.options.map(str::to_owned)),
             ]
         };
         Ok(Prepared(jobs.iter().map(parameters).collect()))
@@ -107,7 +109,7 @@ struct Bound<'a>(&'a Parameter);
 impl ToSql for Bound<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(match self.0 {
-            Parameter::Text(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
+            Parameter::Text(Some(text)) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
             Parameter::Bytes(Some(bytes)) => ToSqlOutput::Borrowed(ValueRef::Blob(bytes)),
             Parameter::Integer(Some(number)) => ToSqlOutput::Owned(Value::Integer(*number)),
             Parameter::Bool(value) => ToSqlOutput::Owned(Value::Integer(i64::from(*value))),

@@ -18,7 +18,7 @@ macro_rules! now {
 }
 
 /// Step `i` migrates from version `i` to `i + 1`. Released steps never change.
-const STEPS: [&str; 7] = [
+const STEPS: [&str; 8] = [
     // `due` is the time from which the job can be claimed: its due time, or the end of its lease. So jobs of
     // dead holders fall due by themselves, and one index serves all hot queries. `at` is the job's own due
     // time, `most` the bound of a debounce. `run` is 0 while the job is pending, else the job's id: each key
@@ -93,6 +93,44 @@ const STEPS: [&str; 7] = [
             WHERE NEW.merge > 0;
     END;"
     ),
+    // Kinds, options and failures, which only workers read, and `cancelled`: a cancel was requested while a
+    // handler had the job. Without marked jobs, a look for them costs one lookup in an empty index. The view
+    // is the one of step 7 with `kind` and `options`. A push replaces an open job that is marked: see `MERGE`.
+    concat!(
+        "ALTER TABLE durable_job ADD COLUMN kind TEXT;
+    ALTER TABLE durable_job ADD COLUMN options TEXT;
+    ALTER TABLE durable_job ADD COLUMN failures TEXT;
+    ALTER TABLE durable_job ADD COLUMN cancelled INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE durable_dead ADD COLUMN kind TEXT;
+    ALTER TABLE durable_dead ADD COLUMN options TEXT;
+    ALTER TABLE durable_dead ADD COLUMN failures TEXT;
+    CREATE INDEX durable_job_cancelled ON durable_job (queue, id) WHERE cancelled = 1;
+    DROP VIEW durable_push;
+    CREATE VIEW durable_push (queue, payload, due, key, urgent, merge, most, kind, options, open) AS
+        SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL WHERE 0;
+    CREATE TRIGGER durable_push_insert INSTEAD OF INSERT ON durable_push BEGIN
+        INSERT INTO durable_queue (name) SELECT NEW.queue
+            WHERE NOT EXISTS (SELECT 1 FROM durable_queue WHERE name = NEW.queue);
+        INSERT INTO durable_job (queue, due, at, most, key, payload, urgent, kind, options)
+        SELECT q.id, min(t.at, t.most), min(t.at, t.most), t.most,
+            CAST(NEW.key AS BLOB), CAST(NEW.payload AS BLOB), coalesce(NEW.urgent, 0),
+            CAST(NEW.kind AS TEXT), CAST(NEW.options AS TEXT)
+        FROM durable_queue q, (SELECT coalesce(NEW.due, ",
+        now!(),
+        ") AS at, coalesce(NEW.most, 9223372036854775807) AS most) t
+        WHERE q.name = NEW.queue
+        ON CONFLICT (queue, key, run) WHERE key IS NOT NULL DO UPDATE SET
+            (due, at) = (SELECT m.at, m.at FROM (SELECT CASE NEW.merge
+                WHEN 1 THEN min(durable_job.at, excluded.at)
+                WHEN 2 THEN max(durable_job.at, excluded.at)
+                ELSE min(coalesce(NEW.due, ",
+        now!(),
+        "), durable_job.most) END AS at) m),
+            payload = excluded.payload, urgent = max(urgent, excluded.urgent), token = NULL,
+            kind = excluded.kind, options = excluded.options, cancelled = 0
+            WHERE NEW.merge > 0 OR cancelled = 1;
+    END;"
+    ),
 ];
 
 /// The version that this crate writes.
@@ -100,6 +138,12 @@ const STEPS: [&str; 7] = [
 pub(super) const VERSION: u32 = STEPS.len() as u32;
 
 /// The oldest version that may use tables of this one.
+///
+/// Processes of versions 6 and 7 ignore the columns of version 8: their settles keep them, and so do their merges,
+/// which replace the payload. They bury a job without its kind, options and failures. They hand out jobs of all
+/// kinds to their only handler, and record no failed attempts. Their cancels mark no job; they do
+/// not learn of marks, and may return a marked job to its key. Such a job may run again, unless a process of
+/// version 8 claims it.
 const OLDEST: u32 = 6;
 
 /// Creates the tables, or migrates those of an older version.
@@ -182,7 +226,7 @@ mod tests {
         assert_eq!((count("durable_job"), count("durable_dead")), (1, 0));
     }
 
-    /// From each older version. No job becomes urgent.
+    /// From each older version. No job becomes urgent or marked, or gets a kind, options or failures.
     #[test]
     fn each_older_version_becomes_this_one_and_its_jobs_are_as_they_were() {
         for older in 1..STEPS.len() {
@@ -199,12 +243,15 @@ mod tests {
                 ))
                 .expect("a job");
             migrate(&mut connection).expect("a migration");
-            let jobs: (u32, u32) = connection
-                .query_row("SELECT count(*), sum(urgent) FROM durable_job", [], |row| {
-                    Ok((row.get(0)?, row.get(1)?))
-                })
+            let jobs: (u32, u32, u32) = connection
+                .query_row(
+                    "SELECT count(*), sum(urgent + cancelled), count(coalesce(kind, options, failures))
+                    FROM durable_job",
+                    [],
+                    |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+                )
                 .expect("a count");
-            assert_eq!(jobs, (1, 0), "version {older}");
+            assert_eq!(jobs, (1, 0, 0), "version {older}");
         }
     }
 

@@ -5,25 +5,26 @@
 
 pub(super) const QUEUE: &str = "SELECT id, paused, serial_keys FROM durable_queue WHERE name = ?1";
 
-pub(super) const PENDING: &str =
-    "SELECT id, at, most, token FROM durable_job WHERE queue = ?1 AND key = ?2 AND run = 0";
+pub(super) const PENDING: &str = "SELECT id, at, most, token, cancelled FROM durable_job WHERE queue = ?1 AND key = ?2 AND run = 0";
 
 pub(super) const INSERT: &str = "INSERT INTO durable_job
-    (queue, due, at, most, key, payload, schedule, urgent) VALUES (?1, ?2, ?2, ?3, ?4, ?5, ?6, ?7)";
+    (queue, due, at, most, key, payload, schedule, urgent, kind, options)
+    VALUES (?1, ?2, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 
-/// Also ends a claim ahead.
+/// Also ends a claim ahead. An open job is marked only if a process of version 7 has returned it after a
+/// cancel. The push came later and must not end with it, so any policy replaces such a job.
 pub(super) const MERGE: &str = "UPDATE durable_job
     SET due = ?2, at = ?2, payload = ?3, schedule = coalesce(?4, schedule),
         most = CASE WHEN ?4 IS NULL THEN most ELSE 9223372036854775807 END,
-        urgent = max(urgent, ?5), token = NULL
+        urgent = max(urgent, ?5), token = NULL, kind = ?6, options = ?7, cancelled = 0
     WHERE id = ?1";
 
 /// A push in the caller's transaction. Returns the id, and 0 for a new job, 1 for a merged one, 2 for a kept
 /// one. `RETURNING` is evaluated after the view's trigger, in which a new job gets the greatest id. `open` is the
 /// key's open job before.
 pub(super) const PUSH: &str = "INSERT INTO durable_push
-    (queue, payload, due, key, urgent, merge, most, open)
-    SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7,
+    (queue, payload, due, key, urgent, merge, most, kind, options, open)
+    SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
         (SELECT j.id FROM durable_queue q JOIN durable_job j ON j.queue = q.id
             WHERE q.name = ?1 AND j.key = ?4 AND j.run = 0)
     RETURNING coalesce(open, (SELECT max(id) FROM durable_job)) AS id,
@@ -31,13 +32,15 @@ pub(super) const PUSH: &str = "INSERT INTO durable_push
 
 /// Due urgent jobs that are not started, including those whose leases have expired. The index is named
 /// because statistics must not select another one: there may be many jobs in front.
-pub(super) const DUE_URGENT: &str = "SELECT id, at, 0, attempts, key, payload, schedule, urgent
+pub(super) const DUE_URGENT: &str = "SELECT id, at, 0, attempts, key, payload, schedule, urgent,
+        kind, options, failures, cancelled
     FROM durable_job INDEXED BY durable_job_urgent
     WHERE queue = ?1 AND urgent = 1 AND due <= ?2 ORDER BY due, id LIMIT ?3";
 
 /// Due jobs, including those whose leases have expired, with the values that they have once started.
-pub(super) const DUE: &str =
-    "SELECT id, at, 1, attempts + 1, key, payload, schedule, urgent FROM durable_job
+pub(super) const DUE: &str = "SELECT id, at, 1, attempts + 1, key, payload, schedule, urgent,
+        kind, options, failures, cancelled
+    FROM durable_job
     WHERE queue = ?1 AND due <= ?2 ORDER BY due, id LIMIT ?3";
 
 /// Claims and starts. One statement per job, because a single one for all would collect ids and results in
@@ -50,13 +53,15 @@ pub(super) const CLAIM_DUE_KEYED: &str = "UPDATE durable_job
     SET token = ?2, due = ?3, started = 1, attempts = attempts + 1, run = id WHERE id = ?1";
 
 /// Like `DUE`, with the values of jobs that are not started.
-pub(super) const DUE_AHEAD: &str =
-    "SELECT id, at, 0, attempts, key, payload, schedule, urgent FROM durable_job
+pub(super) const DUE_AHEAD: &str = "SELECT id, at, 0, attempts, key, payload, schedule, urgent,
+        kind, options, failures, cancelled
+    FROM durable_job
     WHERE queue = ?1 AND due <= ?2 ORDER BY due, id LIMIT ?3";
 
 /// Jobs without a lease that fall due after `?4`, by `?2`. The index is named because statistics must not
 /// select another one: there may be many leased jobs.
-pub(super) const SOON: &str = "SELECT id, at, 0, attempts, key, payload, schedule, urgent
+pub(super) const SOON: &str = "SELECT id, at, 0, attempts, key, payload, schedule, urgent,
+        kind, options, failures, cancelled
     FROM durable_job INDEXED BY durable_job_free
     WHERE queue = ?1 AND token IS NULL AND due > ?4 AND due <= ?2 ORDER BY due, id LIMIT ?3";
 
@@ -97,7 +102,9 @@ pub(super) const FIRST_FREE: &str = "SELECT due FROM durable_job INDEXED BY dura
     WHERE queue = ?1 AND token IS NULL ORDER BY due, id LIMIT 1";
 
 pub(super) const HELD_BY: &str = "SELECT
-    id, at, started, attempts, key, payload, schedule, urgent FROM durable_job
+    id, at, started, attempts, key, payload, schedule, urgent,
+        kind, options, failures, cancelled
+    FROM durable_job
     WHERE queue = ?1 AND due <= ?2 AND token = ?3 ORDER BY due, id";
 
 /// Only the first start of a claim counts, so it can be repeated.
@@ -128,15 +135,26 @@ macro_rules! reopened {
 pub(super) const AGAIN: &str = concat!(
     "UPDATE durable_job
     SET due = min(?3, most), at = min(?3, most), most = ?4, attempts = 0, token = NULL, started = 0,
-        run = ",
+        failures = NULL, run = ",
     reopened!(),
-    " WHERE id = ?1 AND token = ?2 AND started = 1 AND schedule IS NOT NULL"
+    " WHERE id = ?1 AND token = ?2 AND started = 1 AND schedule IS NOT NULL AND cancelled = 0"
 );
 
-pub(super) const END_SCHEDULE: &str = "UPDATE durable_job SET schedule = NULL WHERE id = ?1";
+/// Marks a job that a handler has. It is no longer open, and has no schedule.
+pub(super) const MARK: &str = "UPDATE durable_job
+    SET schedule = NULL, cancelled = 1, run = CASE WHEN key IS NULL THEN 0 ELSE id END WHERE id = ?1";
 
+/// Ends all schedules of a key.
 pub(super) const END_SCHEDULES: &str = "UPDATE durable_job INDEXED BY durable_job_key
     SET schedule = NULL WHERE queue = ?1 AND key = ?2 AND schedule IS NOT NULL";
+
+/// Ends a marked job instead of returning it. `?3`: even if it is not started.
+pub(super) const DELETE_MARKED: &str = "DELETE FROM durable_job
+    WHERE id = ?1 AND token = ?2 AND (started = 1 OR ?3) AND cancelled = 1";
+
+pub(super) const CANCEL_REQUESTS: &str = "SELECT id, token
+    FROM durable_job INDEXED BY durable_job_cancelled
+    WHERE queue = ?1 AND cancelled = 1 AND token IS NOT NULL ORDER BY id LIMIT ?2";
 
 /// The started repeating job of a key.
 pub(super) const BEGUN_SCHEDULE: &str = "SELECT id FROM durable_job INDEXED BY durable_job_key
@@ -144,25 +162,36 @@ pub(super) const BEGUN_SCHEDULE: &str = "SELECT id FROM durable_job INDEXED BY d
 
 /// A push with a schedule during a run. `most`: the next due time.
 pub(super) const RESCHEDULE: &str = "UPDATE durable_job
-    SET payload = ?2, schedule = ?3, urgent = max(urgent, ?4), most = ?5 WHERE id = ?1";
+    SET payload = ?2, schedule = ?3, urgent = max(urgent, ?4), most = ?5,
+        kind = ?6, options = ?7 WHERE id = ?1";
 
 pub(super) const RETRY: &str = concat!(
     "UPDATE durable_job
-    SET due = ?3, at = ?3, most = max(most, ?3), token = NULL, started = 0, run = ",
+    SET due = ?3, at = ?3, most = max(most, ?3), token = NULL, started = 0,
+        failures = coalesce(?4, failures), run = ",
     reopened!(),
-    " WHERE id = ?1 AND token = ?2 AND started = 1"
+    " WHERE id = ?1 AND token = ?2 AND started = 1 AND cancelled = 0"
 );
 
 pub(super) const RELEASE: &str = concat!(
     "UPDATE durable_job
     SET due = at, attempts = attempts - started, token = NULL, started = 0, run = ",
     reopened!(),
-    " WHERE id = ?1 AND token = ?2"
+    " WHERE id = ?1 AND token = ?2 AND cancelled = 0"
+);
+
+pub(super) const POSTPONE: &str = concat!(
+    "UPDATE durable_job
+    SET due = max(at, ?3), attempts = attempts - started, token = NULL, started = 0, run = ",
+    reopened!(),
+    " WHERE id = ?1 AND token = ?2 AND cancelled = 0"
 );
 
 pub(super) const BURY: &str = "INSERT INTO durable_dead
-    (id, queue, attempts, buried, key, payload, error, schedule, urgent)
-    SELECT id, queue, attempts - ?5, ?3, key, payload, ?4, schedule, urgent FROM durable_job
+    (id, queue, attempts, buried, key, payload, error, schedule, urgent, kind, options, failures)
+    SELECT id, queue, attempts - ?5, ?3, key, payload, ?4, schedule, urgent, kind, options,
+        coalesce(?6, failures)
+    FROM durable_job
     WHERE id = ?1 AND token = ?2 AND started = 1";
 
 pub(super) const BY_ID: &str =
@@ -178,7 +207,7 @@ pub(super) const DELETE: &str = "DELETE FROM durable_job WHERE id = ?1";
 
 pub(super) const MOVE: &str = concat!(
     "UPDATE durable_job
-    SET due = ?2, at = ?2, most = max(most, ?2), token = NULL, started = 0, run = ",
+    SET due = ?2, at = ?2, most = max(most, ?2), token = NULL, started = 0, cancelled = 0, run = ",
     reopened!(),
     " WHERE id = ?1"
 );
@@ -186,21 +215,23 @@ pub(super) const MOVE: &str = concat!(
 /// Reads from a position in the hot index: first the rest of that moment, then all later ones. With one
 /// comparison of pairs, `SQLite` would read the whole moment again for each page.
 pub(super) const LIST_OF_MOMENT: &str = "SELECT
-    id, due, at, token IS NOT NULL, started, attempts, key, schedule, urgent
+    id, due, at, token IS NOT NULL, started, attempts, key, schedule, urgent, kind, failures, cancelled
     FROM durable_job WHERE queue = ?1 AND due = ?2 AND id > ?3 ORDER BY due, id LIMIT ?4";
 
 pub(super) const LIST_AFTER: &str = "SELECT
-    id, due, at, token IS NOT NULL, started, attempts, key, schedule, urgent
+    id, due, at, token IS NOT NULL, started, attempts, key, schedule, urgent, kind, failures, cancelled
     FROM durable_job WHERE queue = ?1 AND due > ?2 ORDER BY due, id LIMIT ?3";
 
 pub(super) const DEAD: &str = "SELECT
-    id, key, payload, attempts, buried, error, schedule, urgent FROM durable_dead
+    id, key, payload, attempts, buried, error, schedule, urgent, kind, options, failures
+    FROM durable_dead
     WHERE queue = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
 
 /// `OR IGNORE`: fails if the key has a pending job.
 pub(super) const REDRIVE: &str = "INSERT OR IGNORE INTO durable_job
-    (id, queue, due, at, most, key, payload, schedule, urgent)
-    SELECT id, queue, ?3, ?3, ?4, key, payload, schedule, urgent FROM durable_dead WHERE id = ?2 AND queue = ?1";
+    (id, queue, due, at, most, key, payload, schedule, urgent, kind, options, failures)
+    SELECT id, queue, ?3, ?3, ?4, key, payload, schedule, urgent, kind, options, failures
+    FROM durable_dead WHERE id = ?2 AND queue = ?1";
 
 pub(super) const DELETE_DEAD: &str = "DELETE FROM durable_dead WHERE id = ?2 AND queue = ?1";
 
@@ -221,7 +252,7 @@ pub(super) const ADD_QUEUE: &str = "INSERT INTO durable_queue (name) VALUES (?1)
 
 /// All statements that read jobs, with their numbers of parameters.
 #[cfg(all(test, not(anthill_loom)))]
-pub(super) const READS: [&str; 36] = [
+pub(super) const READS: [&str; 38] = [
     PENDING,
     MERGE,
     DUE_URGENT,
@@ -247,9 +278,12 @@ pub(super) const READS: [&str; 36] = [
     BEGUN_SCHEDULE,
     RESCHEDULE,
     AGAIN,
-    END_SCHEDULE,
+    MARK,
+    DELETE_MARKED,
+    CANCEL_REQUESTS,
     RETRY,
     RELEASE,
+    POSTPONE,
     BURY,
     BY_ID,
     BY_KEY,

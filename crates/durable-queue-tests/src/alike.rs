@@ -26,6 +26,8 @@ pub const JOB: NewJob<'_> = NewJob {
     merge: Merge::Keep,
     schedule: None,
     urgent: false,
+    kind: None,
+    options: None,
 };
 
 pub fn count(store: &impl Store) -> u32 {
@@ -99,6 +101,7 @@ pub fn all_calls(store: &impl Store, jobs: usize) {
         store.turn("queue", &settles, None).unwrap();
     }
     assert!(store.cancel("queue", "key".into()).is_ok());
+    assert!(store.cancel_requests("queue").unwrap().is_empty());
     let none = JobId::from_u64(1 << 40);
     assert!(store.cancel("queue", none.into()).is_ok());
     assert!(store.reset("queue", puts[0].id().into(), When::NOW).is_ok());
@@ -122,6 +125,7 @@ pub fn a_forked_child_is_refused<S: Store>(
             store.turn("queue", &[], None).err(),
             store.turn("queue", &[], Some(claim_of(1))).err(),
             store.cancel("queue", id.into()).err(),
+            store.cancel_requests("queue").err(),
             store.reset("queue", id.into(), When::NOW).err(),
             store.held_by("queue", Token::random(), span).err(),
             store.watch("queue", notifier()).err(),

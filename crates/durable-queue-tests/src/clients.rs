@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use durable_queue::store::ListedJob;
 use durable_queue::{
-    DecodeError, DurableQueue, EncodeError, ErrorKind, Merge, Payload, Push, Put, SqlStore, Store,
-    StoreError, StoreTime, When,
+    DecodeError, DurableQueue, EncodeError, ErrorKind, Merge, NewJob, Payload, Push, Put, SqlStore,
+    Store, StoreError, StoreTime, When,
 };
 use testkit::Rng;
 
-use crate::alike::claim_of;
+use crate::alike::{JOB, claim_of};
 
 /// Any bytes, except that one value cannot be encoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +41,8 @@ pub enum Call {
     One(Value, When),
     Keyed(Vec<u8>, Value, When, Merge),
     Many(Vec<Push<Value>>),
+    /// By the store itself.
+    Raw(Vec<NewJob<'static>>),
 }
 
 /// Its outcome. An error contains the values.
@@ -70,6 +72,12 @@ macro_rules! call_in {
                     (failed.error, values.collect())
                 })
             }
+            $crate::clients::Call::Raw(jobs) => {
+                use durable_queue::PushIn as _;
+                let (store, name) = ($queue.store(), $queue.name());
+                let puts = store.enqueue_in($transaction, name, &jobs)$(.$await)?;
+                puts.map_err(|error| (error, Vec::new()))
+            }
         }
     };
 }
@@ -82,6 +90,7 @@ macro_rules! client_tests {
             $for_each_client:
             jobs_exist_if_and_only_if_the_transaction_commits
             payloads_and_keys_are_stored_byte_for_byte
+            kinds_and_options_are_stored
             pushes_have_the_same_effect_as_those_of_the_store
             a_delay_counts_from_the_push
             a_payload_that_cannot_be_encoded_is_returned
@@ -206,6 +215,48 @@ pub fn payloads_and_keys_are_stored_byte_for_byte<S: SqlStore>(
         .chain(plain())
         .collect();
     assert_eq!(found.collect::<Vec<_>>(), expected);
+}
+
+/// Of one job, and of each of a batch, with and without keys. A merge replaces them.
+pub fn kinds_and_options_are_stored<S: SqlStore>(store: S, client: &mut dyn Client<S>) {
+    let queue = DurableQueue::new("queue", store);
+    let of_kind = |kind, options, key: Option<&'static [u8]>| NewJob {
+        kind,
+        options,
+        key,
+        merge: Merge::Latest,
+        ..JOB
+    };
+    let text = Some("it's \u{1F41C}");
+    let calls = [
+        vec![of_kind(text, Some(""), None)],
+        vec![of_kind(text, None, Some(b"key"))],
+        vec![of_kind(None, text, None), JOB, of_kind(text, None, None)],
+        vec![
+            of_kind(None, text, Some(b"key")),
+            of_kind(Some("mail"), text, None),
+            of_kind(None, None, Some(b"another")),
+        ],
+    ];
+    for outcome in client.transact(&queue, calls.map(Call::Raw).to_vec(), true) {
+        outcome.unwrap();
+    }
+    let turn = queue.store().turn(queue.name(), &[], Some(claim_of(100)));
+    let mut leases = turn.unwrap().claimed.unwrap().leases;
+    leases.sort_by_key(|lease| lease.id);
+    let texts = leases
+        .iter()
+        .map(|lease| (lease.kind.as_deref(), lease.options.as_deref()));
+    let expected = [
+        (text, Some("")),
+        (None, text),
+        (None, text),
+        (None, None),
+        (text, None),
+        (Some("mail"), text),
+        (None, None),
+    ];
+    assert_eq!(texts.collect::<Vec<_>>(), expected);
 }
 
 /// Every policy, in random order, alone and in batches, compared with pushes by the store itself.

@@ -23,9 +23,16 @@ fn merge(rng: &mut Rng) -> Merge {
     }
 }
 
+/// Rarely one, so that most jobs are ordinary.
+fn text(rng: &mut Rng) -> Option<&'static str> {
+    rng.chance(4).then(|| ["one", "two"][rng.below(2)])
+}
+
 fn act(rng: &mut Rng) -> Act<'static> {
+    let error = "no";
+    let failures = text(rng);
     match rng.below(10) {
-        9 => Act::Reject { error: "no" },
+        9 => Act::Reject { error, failures },
         8 => Act::Again { when: after(rng) },
         0 | 1 => Act::Start {
             lease: Duration::from_secs(3),
@@ -34,8 +41,11 @@ fn act(rng: &mut Rng) -> Act<'static> {
             lease: Duration::from_secs(3),
         },
         3 => Act::Ack,
-        4 | 5 => Act::Retry { when: after(rng) },
-        6 => Act::Bury { error: "no" },
+        4 | 5 => Act::Retry {
+            when: after(rng),
+            failures,
+        },
+        6 => Act::Bury { error, failures },
         _ => Act::Release,
     }
 }
@@ -110,6 +120,8 @@ fn step(rng: &mut Rng, stores: &[&dyn Store; 2], held: &mut Vec<(JobId, Token)>,
                 merge: merge(rng),
                 schedule: rng.chance(4).then_some(["hourly", "daily"][rng.below(2)]),
                 urgent: rng.chance(3),
+                kind: text(rng),
+                options: text(rng),
             };
             let puts = ours.enqueue(QUEUE, &[job]).unwrap();
             assert_eq!(puts, twin.enqueue(QUEUE, &[job]).unwrap());
@@ -147,6 +159,8 @@ fn step(rng: &mut Rng, stores: &[&dyn Store; 2], held: &mut Vec<(JobId, Token)>,
             assert_eq!(rest, twin.list(QUEUE, after, 100).unwrap());
         }
     }
+    let marked = ours.cancel_requests(QUEUE).unwrap();
+    assert_eq!(marked, twin.cancel_requests(QUEUE).unwrap());
     if let Some(&(_, token)) = held.last() {
         let lease = Duration::from_secs(3);
         let ours = ours.held_by(QUEUE, token, lease).unwrap();

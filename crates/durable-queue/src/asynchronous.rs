@@ -117,9 +117,8 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
 
     /// Encodes the value, on the caller's thread.
     fn owned(&self, value: &T, job: NewJob<'_>) -> Result<OwnedJob> {
-        let urgent = job.urgent || self.urgent;
         let payload = encoded(value)?.into_owned();
-        Ok(OwnedJob::with_payload(payload, NewJob { urgent, ..job }))
+        Ok(OwnedJob::with_payload(payload, self.marks.mark(job)))
     }
 
     /// Async version of [`cancel`](Self::cancel): see [`CallFuture`].

@@ -138,11 +138,9 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     ) -> Result<R> {
         let encoded = jobs.map(|(value, job)| Ok((encoded(value)?, job)));
         let encoded: Vec<_> = encoded.collect::<Result<_>>()?;
-        let jobs = encoded.iter().map(|(payload, job)| NewJob {
-            payload,
-            urgent: job.urgent || self.urgent,
-            ..*job
-        });
+        let jobs = encoded
+            .iter()
+            .map(|(payload, job)| self.marks.mark(NewJob { payload, ..*job }));
         enter(&jobs.collect::<Vec<_>>())
     }
 }

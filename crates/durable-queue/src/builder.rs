@@ -1,5 +1,6 @@
 //! The builder of a queue.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dedup_queue::{Exponential, Jitter, Jittered, RateLimiter};
-use sync_shim::Clock;
+use sync_shim::{Clock, Mutex};
 
 use crate::clock::SharedClock;
 use crate::config::{
@@ -66,6 +67,7 @@ impl<T: Payload, S: Store> Builder<T, S> {
             policy: Policy {
                 limiter: Box::new(Jittered::new(limiter, Jitter::Percent(SCATTER))),
                 max_attempts: MAX_ATTEMPTS,
+                kinds: Mutex::new(BTreeMap::new()),
             },
             clock: SharedClock::default(),
             values: PhantomData,

@@ -7,15 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sync_shim::Clock;
-use sync_shim::foreign::{Payload as Panic, discard, drop_quietly, guarded};
+use sync_shim::foreign::{Payload as Panic, discard, drop_quietly};
 
 use crate::command::{Command, Held, Ready, Wish};
-use crate::config::{FIRST_BACK_OFF, LONGEST_LEASE, Policy};
+use crate::config::{LONGEST_LEASE, Policy};
 use crate::control::Control;
 use crate::error::{SettleError, storable};
 use crate::job::JobId;
 use crate::lost::{LostFlag, LostFuture};
 use crate::payload::{Payload, decoded};
+use crate::policy::JobPolicy;
 use crate::reply::{Reply, SettleFuture};
 use crate::store::Lease;
 use crate::time::{StoreTime, When};
@@ -55,6 +56,8 @@ pub(crate) struct Guard {
     repeats: bool,
     control: Arc<Control>,
     policy: Arc<Policy>,
+    /// Precedes the queue's.
+    own: Option<Arc<JobPolicy>>,
     settled: bool,
 }
 
@@ -70,28 +73,47 @@ pub enum Retried {
 }
 
 impl<T: Payload> Claimed<T> {
-    /// Decodes the jobs of a call. An undecodable job counts as a failed attempt, and is left out.
+    /// Decodes the jobs of a call. A job of another kind than `kind`, or an undecodable one, counts as a failed
+    /// attempt, and is left out.
     pub(crate) fn all_of(
         given: Vec<Ready>,
         control: &Arc<Control>,
         policy: &Arc<Policy>,
+        kind: Option<&str>,
     ) -> Vec<Self> {
         let jobs = given.into_iter();
-        jobs.filter_map(|job| Self::of(job, control, policy))
+        jobs.filter_map(|job| Self::of(job, control, policy, kind))
             .collect()
     }
 
-    pub(crate) fn of(given: Ready, control: &Arc<Control>, policy: &Arc<Policy>) -> Option<Self> {
-        let Ready { mut lease, lost } = given;
-        let mut guard = Guard {
-            held: Held::of(&lease),
-            attempts: lease.attempts,
-            repeats: lease.schedule.is_some(),
-            control: Arc::clone(control),
-            policy: Arc::clone(policy),
-            settled: false,
+    pub(crate) fn of(
+        given: Ready,
+        control: &Arc<Control>,
+        policy: &Arc<Policy>,
+        kind: Option<&str>,
+    ) -> Option<Self> {
+        let Ready {
+            mut lease,
+            lost,
+            policy: own,
+            ..
+        } = given;
+        let mut guard = Guard::new(&lease, control, policy, own);
+        let payload = mem::take(&mut lease.payload);
+        let value = match kind {
+            Some(kind) if lease.kind.as_deref() != Some(kind) => {
+                let found = named(lease.kind.as_deref());
+                Err(format!(
+                    "a job {found} was taken as one {}",
+                    named(Some(kind))
+                ))
+            }
+            _ => decoded(payload).map_err(|error| match &lease.kind {
+                Some(_) => format!("{error} (a job {})", named(lease.kind.as_deref())),
+                None => error.to_string(),
+            }),
         };
-        match decoded(mem::take(&mut lease.payload)) {
+        match value {
             Ok(value) => Some(Self {
                 value,
                 lease,
@@ -99,11 +121,19 @@ impl<T: Payload> Claimed<T> {
                 guard,
             }),
             Err(error) => {
-                guard.fail(Some(&error.to_string()));
+                guard.fail(Some(&error));
                 None
             }
         }
     }
+}
+
+/// How texts of errors name a kind.
+pub(crate) fn named(kind: Option<&str>) -> String {
+    kind.map_or_else(
+        || "without a kind".to_owned(),
+        |kind| format!("of kind `{kind}`"),
+    )
 }
 
 impl<T> Claimed<T> {
@@ -127,6 +157,11 @@ impl<T> Claimed<T> {
         self.lease.schedule.as_deref()
     }
 
+    /// Returns the name of the job's [kind](crate::Kind).
+    pub fn kind(&self) -> Option<&str> {
+        self.lease.kind.as_deref()
+    }
+
     /// Returns whether the job was pushed or merged as an [urgent](crate::DurableQueue::urgent) one.
     pub fn is_urgent(&self) -> bool {
         self.lease.urgent
@@ -138,7 +173,8 @@ impl<T> Claimed<T> {
     }
 
     /// Returns whether the lease is known to be lost, or has expired after the [attempt's
-    /// timeout](crate::Builder::attempt_timeout), or is no longer renewed because a
+    /// timeout](crate::Builder::attempt_timeout), or was ended by its [time limit](crate::JobPolicy::time_limit), or is no
+    /// longer renewed because a
     /// [shutdown](crate::DurableQueue::shutdown) has timed out: a handler may then stop early.
     pub fn is_lost(&self) -> bool {
         self.lost.is_set()
@@ -180,6 +216,7 @@ impl<T> Claimed<T> {
         let lent = Guard {
             control: Arc::clone(&self.guard.control),
             policy: Arc::clone(&self.guard.policy),
+            own: None,
             settled: true,
             ..self.guard
         };
@@ -316,6 +353,36 @@ impl<T> Claimed<T> {
 }
 
 impl Guard {
+    pub(crate) fn new(
+        lease: &Lease,
+        control: &Arc<Control>,
+        policy: &Arc<Policy>,
+        own: Option<Arc<JobPolicy>>,
+    ) -> Self {
+        Self {
+            held: Held::of(lease),
+            attempts: lease.attempts,
+            repeats: lease.schedule.is_some(),
+            control: Arc::clone(control),
+            policy: Arc::clone(policy),
+            own,
+            settled: false,
+        }
+    }
+
+    /// Returns the command that ends the attempt as failed.
+    pub(crate) fn into_failure(mut self, error: &str) -> Command {
+        let (wish, _) = self.failure(None, Some(error));
+        self.settled = true;
+        Command::new(self.held, wish, None)
+    }
+
+    /// The attempt was ended by another party.
+    #[cfg(feature = "async")]
+    pub(crate) fn forget(mut self) {
+        self.settled = true;
+    }
+
     /// Settles the job by the result of its handler: done, failed, or panicked. Returns an acknowledgement, which the
     /// caller must submit.
     pub(crate) fn end(mut self, ended: Result<Result<(), String>, Panic>) -> Option<Command> {
@@ -346,10 +413,12 @@ impl Guard {
         if self.control.is_forked() {
             return (Wish::Release, Retried::Again(When::NOW)); // The answer is `Forked`.
         }
-        if attempts >= self.policy.max_attempts && self.repeats {
+        let own = self.own.as_deref();
+        let is_last = attempts >= self.policy.max_attempts(own);
+        if is_last && self.repeats {
             return (Wish::Ack, Retried::NextTime); // The pump turns this into the next run.
         }
-        if attempts >= self.policy.max_attempts {
+        if is_last {
             let error = error.map_or_else(
                 || format!("attempt {attempts} failed, and it was the last"),
                 str::to_owned,
@@ -360,12 +429,7 @@ impl Guard {
             return (Wish::Retry(when), Retried::Again(when));
         }
         let now = self.control.clock.now();
-        // USER CODE: the limiter. No lock is held. After a panic the job is retried after the default back-off.
-        let delay = guarded(|| self.policy.limiter.delay(&self.held.id, attempts, now));
-        let delay = delay.unwrap_or_else(|payload| {
-            discard(payload);
-            FIRST_BACK_OFF
-        });
+        let delay = self.policy.back_off(own, self.held.id, attempts, now);
         (Wish::Retry(delay.into()), Retried::Again(delay.into()))
     }
 

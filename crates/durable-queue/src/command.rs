@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use crate::error::SettleError;
 use crate::job::{JobId, Token};
+use crate::limit::TimeLimit;
 use crate::lost::LostFlag;
+use crate::policy::JobPolicy;
 use crate::reply::{Answer, Reply};
 use crate::store::{Act, Lease, Settle};
 use crate::time::When;
@@ -55,6 +57,7 @@ pub(crate) enum Wish {
     Reject(String),
     Extend(Duration),
     Release,
+    Postpone(Duration),
 }
 
 impl Wish {
@@ -63,11 +66,14 @@ impl Wish {
             Self::Start(lease) => Act::Start { lease: *lease },
             Self::Ack => Act::Ack,
             Self::Again(when) => Act::Again { when: *when },
-            Self::Retry(when) => Act::Retry { when: *when },
-            Self::Bury(error) => Act::Bury { error },
-            Self::Reject(error) => Act::Reject { error },
+            Self::Retry(when) => Act::retry(*when),
+            Self::Bury(error) => Act::bury(error),
+            Self::Reject(error) => Act::reject(error),
             Self::Extend(lease) => Act::Extend { lease: *lease },
             Self::Release => Act::Release,
+            Self::Postpone(delay) => Act::Postpone {
+                when: (*delay).into(),
+            },
         }
     }
 }
@@ -118,4 +124,7 @@ impl Drop for Command {
 pub(crate) struct Ready {
     pub(crate) lease: Lease,
     pub(crate) lost: LostFlag,
+    /// The policy that precedes the queue's.
+    pub(crate) policy: Option<Arc<JobPolicy>>,
+    pub(crate) limit: Option<TimeLimit>,
 }

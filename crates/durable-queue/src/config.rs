@@ -1,14 +1,19 @@
 //! The options that a builder has set.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use dedup_queue::{RateLimiter, TokenBucket};
+use dedup_queue::{Exponential, Jitter, Jittered, RateLimiter, TokenBucket};
+use sync_shim::Mutex;
+use sync_shim::foreign::{discard, guarded};
 
 use crate::error::StoreError;
 use crate::job::JobId;
+use crate::policy::JobPolicy;
+use crate::store::Lease;
 
 /// Default duration of a lease. The jobs of a killed process are handed out again within this time.
 pub const LEASE: Duration = Duration::from_secs(10);
@@ -67,10 +72,49 @@ impl fmt::Debug for Config {
     }
 }
 
-/// Consequences of a failed attempt.
+/// Consequences of a failed attempt, by default.
 pub(crate) struct Policy {
     pub(crate) limiter: Box<dyn RateLimiter<JobId>>,
     pub(crate) max_attempts: u32,
+    /// The policies of kinds, of this process's workers.
+    pub(crate) kinds: Mutex<BTreeMap<&'static str, Arc<JobPolicy>>>,
+}
+
+impl Policy {
+    /// Returns the policy that precedes the queue's: the job's own, then that of its kind.
+    pub(crate) fn of(&self, lease: &Lease) -> Option<Arc<JobPolicy>> {
+        let kind = lease.kind.as_deref();
+        let kinds = kind.and_then(|kind| self.kinds.lock().get(kind).cloned());
+        let Some(options) = &lease.options else {
+            return kinds;
+        };
+        let own = JobPolicy::of_text(options);
+        Some(Arc::new(kinds.map_or(own, |kind| own.or(*kind))))
+    }
+
+    pub(crate) fn max_attempts(&self, own: Option<&JobPolicy>) -> u32 {
+        let own = own.and_then(|own| own.max_attempts);
+        own.unwrap_or(self.max_attempts)
+    }
+
+    /// Returns the delay after a failed attempt, the `attempts`th.
+    pub(crate) fn back_off(
+        &self,
+        own: Option<&JobPolicy>,
+        id: JobId,
+        attempts: u32,
+        now: Instant,
+    ) -> Duration {
+        if let Some((first, longest)) = own.and_then(|own| own.back_off) {
+            let limiter = Exponential::new(first, longest);
+            return Jittered::new(limiter, Jitter::Percent(SCATTER)).delay(&id, attempts, now);
+        }
+        // USER CODE: the limiter. No lock is held. After a panic the job is retried after the default back-off.
+        guarded(|| self.limiter.delay(&id, attempts, now)).unwrap_or_else(|payload| {
+            discard(payload);
+            FIRST_BACK_OFF
+        })
+    }
 }
 
 impl fmt::Debug for Policy {

@@ -21,7 +21,8 @@ pub enum ErrorKind {
     Unencodable,
     /// The payload or the key is larger than the store allows.
     TooLarge,
-    /// The queue's name contains a NUL character, which the store cannot represent. The store was not called.
+    /// The queue's name, or a job's kind or options, contains a NUL character, which the store cannot represent.
+    /// The store was not called.
     BadName,
     /// The store was written by a newer version of this crate.
     Newer {
@@ -133,7 +134,7 @@ impl fmt::Display for StoreError {
             ErrorKind::ReadOnly => f.write_str("the store is read-only"),
             ErrorKind::Unencodable => f.write_str("the payload cannot be encoded"),
             ErrorKind::TooLarge => f.write_str("the payload or the key is too large for the store"),
-            ErrorKind::BadName => f.write_str("the queue's name contains a NUL character"),
+            ErrorKind::BadName => f.write_str("a name or an option contains a NUL character"),
             ErrorKind::Newer { found, known } => {
                 write!(
                     f,

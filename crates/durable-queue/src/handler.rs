@@ -10,11 +10,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use sync_shim::Clock;
 use sync_shim::foreign::{drop_quietly, guarded};
 
 use crate::claimed::{Claimed, Guard};
 use crate::command::{Command, Ready};
 use crate::error::with_causes;
+use crate::limit::TimeLimit;
 use crate::lost::LostFuture;
 use crate::payload::Payload;
 use crate::shared::Shared;
@@ -49,9 +51,17 @@ impl<T> fmt::Debug for Job<T> {
 pub(crate) struct Attempt<T, S, F, Fut> {
     shared: Arc<Shared<S>>,
     handler: Arc<F>,
-    cancels_on_lost_lease: bool,
+    terms: Terms,
     stage: Stage<Fut>,
     values: PhantomData<fn() -> T>,
+}
+
+/// Terms of all attempts of a handler.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    pub(crate) cancels_on_lost_lease: bool,
+    /// The kind of its jobs.
+    pub(crate) kind: Option<&'static str>,
 }
 
 enum Stage<Fut> {
@@ -65,19 +75,15 @@ struct Running<Fut> {
     guard: Guard,
     /// `None` if the handler goes on without a lease.
     lost: Option<LostFuture>,
+    limit: Option<TimeLimit>,
 }
 
 impl<T, S, F, Fut> Attempt<T, S, F, Fut> {
-    pub(crate) fn new(
-        shared: &Arc<Shared<S>>,
-        handler: &Arc<F>,
-        cancels_on_lost_lease: bool,
-        job: Ready,
-    ) -> Self {
+    pub(crate) fn new(shared: &Arc<Shared<S>>, handler: &Arc<F>, terms: Terms, job: Ready) -> Self {
         Self {
             shared: Arc::clone(shared),
             handler: Arc::clone(handler),
-            cancels_on_lost_lease,
+            terms,
             stage: Stage::Unpolled(job),
             values: PhantomData,
         }
@@ -98,14 +104,20 @@ where
             control.command(Command::release(&job.lease));
             return None;
         }
-        let (job, guard) = Claimed::<T>::of(job, control, policy)?.lend();
-        let lost = self.cancels_on_lost_lease.then(|| job.lost());
+        let limit = job.limit.clone();
+        if let Some(limit) = &limit {
+            limit.begin(control.clock.now());
+        }
+        let (job, guard) = Claimed::<T>::of(job, control, policy, self.terms.kind)?.lend();
+        let ends_early = self.terms.cancels_on_lost_lease || limit.is_some();
+        let lost = ends_early.then(|| job.lost());
         // USER CODE: the handler, which makes its future. A panic fails the attempt.
         match guarded(|| Box::pin((self.handler)(Job(job)))) {
             Ok(future) => Some(Running {
                 future,
                 guard,
                 lost,
+                limit,
             }),
             Err(payload) => {
                 guard.end(Err(payload));
@@ -139,9 +151,17 @@ where
         if let Some(lost) = &mut running.lost
             && Pin::new(lost).poll(context).is_ready()
         {
-            // USER CODE: the drop of the handler's future. A panic is caught.
-            drop_quietly(running.future);
-            return Poll::Ready(running.guard.end(Ok(Err(LOST.to_owned()))));
+            let is_over = running.limit.as_ref().is_some_and(TimeLimit::is_over);
+            if is_over || self.terms.cancels_on_lost_lease {
+                // USER CODE: the drop of the handler's future. A panic is caught.
+                drop_quietly(running.future);
+                if is_over {
+                    running.guard.forget(); // The pump has ended the attempt.
+                    return Poll::Ready(None);
+                }
+                return Poll::Ready(running.guard.end(Ok(Err(LOST.to_owned()))));
+            }
+            running.lost = None;
         }
         // USER CODE: the poll of the handler's future, and the conversion, `Display` and `source` of its error. A panic
         // fails the attempt.

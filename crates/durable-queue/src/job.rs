@@ -168,6 +168,11 @@ pub struct NewJob<'a> {
     /// Whether the job is urgent: once due, it is claimed before others. An open job becomes urgent when it
     /// is merged with an urgent one, but not when it is [kept](Put::Kept).
     pub urgent: bool,
+    /// Name of the job's kind, which only workers interpret. A merge replaces it and the options together
+    /// with the payload, also by none.
+    pub kind: Option<&'a str>,
+    /// Options of the job, such as its retry policy, as text that only workers read.
+    pub options: Option<&'a str>,
 }
 
 impl<'a> NewJob<'a> {
@@ -179,6 +184,8 @@ impl<'a> NewJob<'a> {
             merge: Merge::Keep,
             schedule: None,
             urgent: false,
+            kind: None,
+            options: None,
         }
     }
 
@@ -216,6 +223,8 @@ pub(crate) struct OwnedJob {
     merge: Merge,
     schedule: Option<String>,
     urgent: bool,
+    kind: Option<String>,
+    options: Option<String>,
 }
 
 impl OwnedJob {
@@ -232,6 +241,8 @@ impl OwnedJob {
             merge: job.merge,
             schedule: job.schedule.map(str::to_owned),
             urgent: job.urgent,
+            kind: job.kind.map(str::to_owned),
+            options: job.options.map(str::to_owned),
         }
     }
 
@@ -243,6 +254,8 @@ impl OwnedJob {
             merge: self.merge,
             schedule: self.schedule.as_deref(),
             urgent: self.urgent,
+            kind: self.kind.as_deref(),
+            options: self.options.as_deref(),
         }
     }
 }
@@ -257,6 +270,8 @@ impl fmt::Debug for NewJob<'_> {
             .field("merge", &self.merge)
             .field("schedule", &self.schedule)
             .field("urgent", &self.urgent)
+            .field("kind", &self.kind)
+            .field("options", &self.options)
             .finish()
     }
 }
@@ -324,7 +339,9 @@ pub enum Cancelled<T = Vec<u8>> {
         attempts: u32,
     },
     /// A handler has the job, or may have it if its holder does not [confirm](crate::Builder::confirm)
-    /// starts. A repeating job does not run again after this run.
+    /// starts. Its holder learns of the cancel: see
+    /// [`Store::cancel_requests`](crate::Store::cancel_requests). The job does not run again after this run,
+    /// unless it is buried and redriven.
     Taken,
     /// The job does not exist: it is done, buried, or was never pushed.
     Never,

@@ -171,11 +171,16 @@ mod handler;
 mod horizon;
 pub mod internals;
 mod job;
+mod kind;
+mod kinds;
+mod lanes;
+mod limit;
 mod lost;
 mod notify;
 mod offset;
 mod payload;
 mod plan;
+mod policy;
 mod pump;
 mod push_in;
 mod queue;
@@ -200,7 +205,12 @@ pub use self::payload::Json;
 #[cfg(feature = "cron")]
 pub use self::schedule::{Schedule, ScheduleError};
 #[cfg(feature = "async")]
-pub use self::{handler::Job, run::Run, worker::Context};
+pub use self::{
+    handler::Job,
+    kinds::{AsyncKinds, KindRun},
+    run::Run,
+    worker::Context,
+};
 pub use dedup_queue::{
     Exponential, FastSlow, Jitter, Jittered, MaxOf, RateLimiter, TokenBucket, WithMaxWait,
 };
@@ -215,9 +225,13 @@ pub use self::{
     error::{CarriedOut, ErrorKind, LONGEST_ERROR, PushError, SettleError, StoreError, TakeError},
     horizon::{HORIZON, LONGEST_HORIZON},
     job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Token, Which},
+    kind::{Kind, KindOptions},
+    kinds::{BlockingKinds, NoKinds},
+    lanes::LINE,
     lost::LostFuture,
     notify::{Notifier, Notifiers, Registration},
     payload::{DecodeError, EncodeError, Payload},
+    policy::JobPolicy,
     pump::{FIRST_PAUSE, LONGEST_PAUSE, SAFETY_LOOK},
     push_in::{Answer, Async, Blocking, Mode, Parameter, PushIn, PushStatement, SqlStore},
     queue::{CancelError, DurableQueue, ShutDown},

@@ -288,6 +288,9 @@ impl<S: Store> Pump<S> {
 
     /// Carries out step 4. If the turn fails, its contents are kept.
     fn turn(&mut self, plan: TurnPlan, now: Instant) {
+        if plan.renews {
+            self.end_overdue(now);
+        }
         let mut items = self.take_commands(plan.holds_quiet, now);
         if plan.renews {
             // All leases near their renewal are renewed together with the first.

@@ -160,14 +160,16 @@ impl fmt::Debug for PushStatement {
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Parameter {
-    /// A text.
-    Text(String),
+    /// A text (`TEXT`), or null.
+    Text(Option<String>),
     /// Bytes (`BLOB`, `bytea`), or null.
     Bytes(Option<Vec<u8>>),
     /// A number of 64 bits (`INTEGER`, `bigint`), or null.
     Integer(Option<i64>),
     /// A truth value (`INTEGER`, `boolean`).
     Bool(bool),
+    /// `text[]`.
+    TextArray(Vec<Option<String>>),
     /// `bytea[]`.
     BytesArray(Vec<Option<Vec<u8>>>),
     /// `bigint[]`.
@@ -184,6 +186,7 @@ impl fmt::Debug for Parameter {
             Self::Bytes(_) => "Bytes(..)",
             Self::Integer(_) => "Integer(..)",
             Self::Bool(_) => "Bool(..)",
+            Self::TextArray(_) => "TextArray(..)",
             Self::BytesArray(_) => "BytesArray(..)",
             Self::IntegerArray(_) => "IntegerArray(..)",
             Self::BoolArray(_) => "BoolArray(..)",
@@ -328,7 +331,7 @@ impl<T: Payload, S: SqlStore> DurableQueue<T, S> {
     /// let mails = DurableQueue::new("mails", SqliteStore::open(":memory:")?);
     /// let push = mails.push_statement(&Push::new("welcome".to_owned(), When::NOW))?;
     /// assert!(push.sql.starts_with("INSERT INTO durable_push"));
-    /// assert_eq!(push.parameters[0], Parameter::Text("mails".to_owned()));
+    /// assert_eq!(push.parameters[0], Parameter::Text(Some("mails".to_owned())));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

@@ -15,8 +15,10 @@ use crate::config::{Config, Policy};
 use crate::control::Control;
 use crate::error::{ErrorKind, PushError, StoreError};
 use crate::job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Which};
+use crate::kind::Kind;
 use crate::notify::ANYTHING;
 use crate::payload::{DecodeError, Payload, decoded};
+use crate::policy::JobPolicy;
 use crate::shared::Shared;
 use crate::stats::Stats;
 use crate::store::{DeadJob, ListedJob, Result, Store, StoreStats};
@@ -28,9 +30,28 @@ use crate::time::{StoreTime, When};
 /// pushes has no pump. Dropping the last clone [closes](Self::close) the queue.
 pub struct DurableQueue<T, S: Store> {
     pub(crate) owner: Arc<Owner<S>>,
-    /// Whether pushes through this handle are urgent.
-    pub(crate) urgent: bool,
+    pub(crate) marks: Marks,
     values: PhantomData<fn() -> T>,
+}
+
+/// What a handle adds to the jobs that are pushed through it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Marks {
+    urgent: bool,
+    pub(crate) kind: Option<&'static str>,
+    /// The text of a policy.
+    options: Option<Arc<str>>,
+}
+
+impl Marks {
+    pub(crate) fn mark<'a>(&'a self, job: NewJob<'a>) -> NewJob<'a> {
+        NewJob {
+            urgent: job.urgent || self.urgent,
+            kind: self.kind,
+            options: self.options.as_deref(),
+            ..job
+        }
+    }
 }
 
 /// Its drop is that of the last handle. Guards and futures do not keep it.
@@ -68,7 +89,15 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         };
         Self {
             owner: Arc::new(Owner(Arc::new(shared))),
-            urgent: false,
+            marks: Marks::default(),
+            values: PhantomData,
+        }
+    }
+
+    fn marked<K>(&self, marks: Marks) -> DurableQueue<K, S> {
+        DurableQueue {
+            owner: Arc::clone(&self.owner),
+            marks,
             values: PhantomData,
         }
     }
@@ -96,10 +125,38 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     #[must_use = "only pushes through the returned handle are urgent"]
     #[doc(alias = "priority")]
     pub fn urgent(&self) -> Self {
-        Self {
+        self.marked(Marks {
             urgent: true,
-            ..self.clone()
-        }
+            ..self.marks.clone()
+        })
+    }
+
+    /// Returns a handle of the same queue for jobs of one kind, whose pushes are of this kind. It keeps the urgency
+    /// and the policy of this handle. [`Kind`] has an example.
+    ///
+    /// A worker that has handlers of [kinds](crate::WorkerBuilder::on) finds the handler of a job by its kind. A
+    /// [`take`](Self::take) of this handle takes jobs of all kinds. One of another kind, or without a kind, counts as
+    /// a failed attempt and is left out, so use it only if the queue holds no other jobs. Handles that
+    /// are not of a kind take jobs of all kinds and decode each as their own type; [`Claimed::kind`] tells the kind.
+    ///
+    /// [`Claimed::kind`]: crate::Claimed::kind
+    #[must_use = "only pushes through the returned handle are of this kind"]
+    pub fn kind<K: Kind + Payload>(&self) -> DurableQueue<K, S> {
+        self.marked(Marks {
+            kind: Some(K::NAME),
+            ..self.marks.clone()
+        })
+    }
+
+    /// Returns a handle of the same queue whose jobs have this policy, instead of that of this handle. Processes of
+    /// older versions ignore it. [`JobPolicy`] has an example.
+    #[must_use = "only jobs pushed through the returned handle have the policy"]
+    pub fn with_policy(&self, policy: JobPolicy) -> Self {
+        let options = Some(policy.to_text()).filter(|text| !text.is_empty());
+        self.marked(Marks {
+            options: options.map(Arc::from),
+            ..self.marks.clone()
+        })
     }
 
     /// Pushes a job that is due at `when`: after a [`Duration`](std::time::Duration), or at a point in time. Blocks until the
@@ -183,11 +240,10 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         enter: impl FnOnce(NewJob<'_>) -> Result<R>,
     ) -> Result<R> {
         let payload = encoded(value)?;
-        enter(NewJob {
+        enter(self.marks.mark(NewJob {
             payload: &payload,
-            urgent: self.urgent,
             ..job
-        })
+        }))
     }
 
     /// Announces jobs that the store may not have announced: after the commit of a transaction that has
@@ -449,7 +505,7 @@ impl<T, S: Store> Clone for DurableQueue<T, S> {
     fn clone(&self) -> Self {
         Self {
             owner: Arc::clone(&self.owner),
-            urgent: self.urgent,
+            marks: self.marks.clone(),
             values: PhantomData,
         }
     }
@@ -461,7 +517,7 @@ impl<T, S: Store> fmt::Debug for DurableQueue<T, S> {
         f.debug_struct("DurableQueue")
             .field("name", name)
             .field("config", config)
-            .field("urgent", &self.urgent)
+            .field("marks", &self.marks)
             .finish_non_exhaustive()
     }
 }

@@ -1,11 +1,13 @@
 //! A worker as a future: takes jobs for as many handlers as have room, and polls the handlers.
 //!
 //! # Invariants
-//! 1. `set.len()`, plus the number of jobs that the call wants for itself, is at most `handlers`. So without a batch no
-//!    more jobs are claimed than handlers have room.
+//! 1. `set.len()` is at most `handlers`, and so is its sum with the number of jobs that the call wants for itself,
+//!    between polls. So without a batch, and without kinds that are full, no more jobs are claimed than handlers have
+//!    room.
 //! 2. While jobs are taken and there is room, a call waits. It, the close and the end of the queue, and the end of the
 //!    grace are events of `set`.
-//! 3. Acknowledgements in `done` are sent by the end of the same poll.
+//! 3. Settles in `done` are sent by the end of the same poll.
+//! 4. If jobs of a line have taken the room of a call, the jobs that the call is given wait in their lines.
 
 use std::error::Error;
 use std::fmt;
@@ -22,13 +24,16 @@ use sync_shim::{Alarm, Clock};
 
 use crate::calls::{Ticket, Wanted};
 use crate::command::{Command, Ready};
+use crate::control::Control;
 use crate::error::TakeError;
-use crate::handler::{Attempt, Job};
+use crate::handler::{Attempt, Job, Terms};
+use crate::lanes::Lanes;
 use crate::payload::Payload;
 use crate::queue::{DurableQueue, ShutDown};
 use crate::set::FutureSet;
 use crate::shared::Shared;
 use crate::store::Store;
+use crate::worker::SHORTEST_PATIENCE;
 
 /// A worker as a future, for any runtime. Returned by [`WorkerBuilder::run_async`](crate::WorkerBuilder::run_async).
 ///
@@ -42,7 +47,7 @@ use crate::store::Store;
 pub struct Run<T: Payload, S: Store, F, Fut> {
     dispatch: Dispatch<S, Attempt<T, S, F, Fut>>,
     handler: Arc<F>,
-    cancels_on_lost_lease: bool,
+    terms: Terms,
     queue: DurableQueue<T, S>,
 }
 
@@ -54,16 +59,11 @@ where
     Fut: Future<Output = Result<(), E>>,
     E: Into<Box<dyn Error + Send + Sync>>,
 {
-    pub(crate) fn new(
-        queue: DurableQueue<T, S>,
-        limits: Limits,
-        cancels_on_lost_lease: bool,
-        handler: F,
-    ) -> Self {
+    pub(crate) fn new(queue: DurableQueue<T, S>, limits: Limits, terms: Terms, handler: F) -> Self {
         Self {
-            dispatch: Dispatch::new(queue.shared(), limits),
+            dispatch: Dispatch::new(queue.shared(), limits, Lanes::one(limits.handlers)),
             handler: Arc::new(handler),
-            cancels_on_lost_lease,
+            terms,
             queue,
         }
     }
@@ -80,18 +80,28 @@ where
     ///
     /// # Panics
     /// Those of `signal`.
-    pub async fn until(mut self, signal: impl Future) -> Result<ShutDown, TakeError> {
-        let mut signal = pin!(signal);
-        let mut is_signalled = false;
-        poll_fn(|context| {
-            if !is_signalled && signal.as_mut().poll(context).is_ready() {
-                is_signalled = true;
-                self.queue.close();
-            }
-            Pin::new(&mut self).poll(context)
-        })
-        .await
+    pub async fn until(self, signal: impl Future) -> Result<ShutDown, TakeError> {
+        let shared = Arc::clone(self.queue.shared());
+        ended_by(self, &shared.control, signal).await
     }
+}
+
+/// Polls `run`, and closes the queue when `signal` completes.
+pub(crate) async fn ended_by<R: Future + Unpin>(
+    mut run: R,
+    control: &Control,
+    signal: impl Future,
+) -> R::Output {
+    let mut signal = pin!(signal);
+    let mut is_signalled = false;
+    poll_fn(|context| {
+        if !is_signalled && signal.as_mut().poll(context).is_ready() {
+            is_signalled = true;
+            control.close(None);
+        }
+        Pin::new(&mut run).poll(context)
+    })
+    .await
 }
 
 /// Ends with the result of the shutdown: [`TimedOut`](ShutDown::TimedOut) if handlers were dropped, or jobs are not
@@ -113,13 +123,11 @@ where
         let Self {
             dispatch,
             handler,
-            cancels_on_lost_lease,
+            terms,
             queue,
         } = self.get_mut();
         let shared = queue.shared();
-        dispatch.poll(context, |job| {
-            Attempt::new(shared, handler, *cancels_on_lost_lease, job)
-        })
+        dispatch.poll(context, |_, job| Attempt::new(shared, handler, *terms, job))
     }
 }
 
@@ -146,8 +154,11 @@ pub(crate) struct Limits {
 pub(crate) struct Dispatch<S: Store, A> {
     shared: Arc<Shared<S>>,
     set: FutureSet<A>,
+    lanes: Lanes,
+    /// Of each future in the set, by its number: its lane, and when it was started.
+    places: Vec<(usize, Instant)>,
     limits: Limits,
-    /// Acknowledgements to send.
+    /// Settles to send.
     done: Vec<Command>,
     stage: Stage,
 }
@@ -169,10 +180,12 @@ enum Stage {
 }
 
 impl<S: Store, A> Dispatch<S, A> {
-    pub(crate) fn new(shared: &Arc<Shared<S>>, limits: Limits) -> Self {
+    pub(crate) fn new(shared: &Arc<Shared<S>>, limits: Limits, lanes: Lanes) -> Self {
         Self {
             shared: Arc::clone(shared),
             set: FutureSet::new(),
+            lanes,
+            places: Vec::new(),
             limits,
             done: Vec::new(),
             stage: Stage::New,
@@ -182,7 +195,7 @@ impl<S: Store, A> Dispatch<S, A> {
     pub(crate) fn poll(
         &mut self,
         context: &mut Context<'_>,
-        start: impl FnMut(Ready) -> A,
+        mut start: impl FnMut(usize, Ready) -> A,
     ) -> Poll<Result<ShutDown, TakeError>>
     where
         A: Future<Output = Option<Command>>,
@@ -196,14 +209,20 @@ impl<S: Store, A> Dispatch<S, A> {
             self.shared.control.wake_at_close(self.event());
             self.stage = Stage::Taking(None);
         }
-        let done = &mut self.done;
-        self.set.poll_woken(|ack| done.extend(ack));
-        self.take_jobs(has_event, start);
+        let (done, lanes, places) = (&mut self.done, &mut self.lanes, &self.places);
+        let clock = &self.shared.control.clock;
+        self.set.poll_woken(|number, ack| {
+            let (lane, begun) = places[number];
+            done.extend(ack);
+            lanes.end(lane, clock.now().saturating_duration_since(begun));
+        });
+        self.take_jobs(has_event, &mut start);
+        self.run_next(&mut start);
         self.go_on()
     }
 
-    /// Starts the jobs that the call was given, and spare jobs.
-    fn take_jobs(&mut self, has_event: bool, mut start: impl FnMut(Ready) -> A)
+    /// Takes the jobs that the call was given, and spare jobs.
+    fn take_jobs(&mut self, has_event: bool, start: &mut impl FnMut(usize, Ready) -> A)
     where
         A: Future<Output = Option<Command>>,
     {
@@ -216,16 +235,48 @@ impl<S: Store, A> Dispatch<S, A> {
                 return;
             };
             self.stage = Stage::Taking(None);
-            // The queue may be closed by now: jobs are then released by their first polls.
-            for job in given.into_iter().flatten() {
-                self.done.extend(self.set.start(start(job)).flatten());
-            }
+            self.arrive(given.into_iter().flatten());
+            self.run_next(start);
         }
         // A call that waits would be given them, so there is none.
         while self.room() > 0
             && let Some(job) = self.shared.control.next_spare(&mut self.done)
         {
-            self.done.extend(self.set.start(start(job)).flatten());
+            self.arrive([job]);
+            self.run_next(start);
+        }
+    }
+
+    /// Starts jobs that have arrived, as far as there is room. If the queue is closed by now, they are released by their
+    /// first polls.
+    fn run_next(&mut self, start: &mut impl FnMut(usize, Ready) -> A)
+    where
+        A: Future<Output = Option<Command>>,
+    {
+        while self.room() > 0
+            && let Some((lane, job)) = self.lanes.next(&mut self.done)
+        {
+            let clock = &self.shared.control.clock;
+            let begun = clock.now();
+            let (number, ended) = self.set.start(start(lane, job));
+            if let Some(ack) = ended {
+                self.done.extend(ack);
+                let took = clock.now().saturating_duration_since(begun);
+                self.lanes.end(lane, took);
+                continue;
+            }
+            if number == self.places.len() {
+                self.places.push((lane, begun));
+            }
+            self.places[number] = (lane, begun);
+        }
+    }
+
+    fn arrive(&mut self, jobs: impl IntoIterator<Item = Ready>) {
+        for job in jobs {
+            let now = self.shared.control.clock.now();
+            let arrival = self.lanes.arrive(job, now);
+            self.done.extend(self.shared.turned_away(arrival));
         }
     }
 
@@ -236,9 +287,25 @@ impl<S: Store, A> Dispatch<S, A> {
     /// The part that is independent of the type of the futures, but for their drop.
     fn go_on(&mut self) -> Poll<Result<ShutDown, TakeError>> {
         if let Stage::Taking(call) = self.stage {
-            let (room, batch) = (self.room(), self.limits.batch);
+            let (room, wide) = (self.room(), self.lanes.wide());
+            let call = match call {
+                // Jobs of the lines have taken the room that the call was for.
+                Some((ticket, _)) if room == 0 => {
+                    let given = self.shared.control.leave(ticket);
+                    self.arrive(given);
+                    None
+                }
+                call => call,
+            };
+            let more = self.limits.batch.max(wide);
+            let patience = (wide > 0).then_some(SHORTEST_PATIENCE);
+            let wanted = Wanted::Spare {
+                own: room,
+                most: room.max(more),
+                patience,
+            };
             let (done, event) = (&mut self.done, self.set.event());
-            match self.shared.ask_for(call, room, batch, done, event) {
+            match self.shared.ask_for(call, room, wanted, done, event) {
                 Ok(call) => self.stage = Stage::Taking(call),
                 Err(_) => self.begin_to_end(),
             }
@@ -274,6 +341,7 @@ impl<S: Store, A> Dispatch<S, A> {
 
     /// Begins the grace of the running handlers.
     fn begin_to_end(&mut self) {
+        self.lanes.clear(&mut self.done);
         let clock = &self.shared.control.clock;
         let mut until = self.limits.grace.and_then(|grace| clock.after(grace));
         let mut alarm = None;
@@ -315,7 +383,7 @@ impl<S: Store> Shared<S> {
         &self,
         call: Option<(Ticket, usize)>,
         room: usize,
-        batch: usize,
+        wanted: Wanted,
         done: &mut Vec<Command>,
         event: std::task::Waker,
     ) -> Result<Option<(Ticket, usize)>, TakeError> {
@@ -324,11 +392,6 @@ impl<S: Store> Shared<S> {
             self.leave(call.map(|(ticket, _)| ticket));
             return Err(TakeError::ShutDown);
         }
-        let wanted = Wanted::Spare {
-            own: room,
-            most: room.max(batch),
-            patience: None,
-        };
         match call {
             Some((ticket, before)) => {
                 if before != room || !done.is_empty() {
@@ -358,6 +421,7 @@ impl<S: Store, A> Drop for Dispatch<S, A> {
         if let Stage::Taking(Some((ticket, _))) = self.stage {
             self.shared.leave(Some(ticket));
         }
+        self.lanes.clear(&mut self.done);
         self.shared.send(&mut self.done);
         self.set_stage(Stage::New);
         self.set.clear();

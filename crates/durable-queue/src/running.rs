@@ -1,18 +1,21 @@
 //! The started jobs that are not settled, and the renewal of their leases.
 //!
 //! # Invariants
-//! 1. Each renewal time belongs to a job in the map.
+//! 1. Each renewal time, and each entry of a time limit, belongs to a job in the map.
 //! 2. A call looks only at jobs whose renewal is near, so the cost of a pass of the pump does not grow with
 //!    the number of held jobs.
 
 use std::collections::BTreeMap;
 use std::mem;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use delay_queue::{DelayHeap, EntryId};
 
 use crate::command::Held;
+use crate::limit::TimeLimit;
 use crate::lost::LostFlag;
+use crate::policy::JobPolicy;
 use crate::schedule::{self, UnreadableSchedule};
 use crate::stats::Counters;
 use crate::store::Lease;
@@ -26,6 +29,8 @@ pub(crate) struct RunningJobs {
     jobs: BTreeMap<Held, Running>,
     /// Ordered by the time since `epoch`, in nanoseconds.
     renewals: DelayHeap<Held>,
+    /// Jobs with a time limit, by the next look at it. Ordered as `renewals`.
+    limits: DelayHeap<Held>,
     epoch: Instant,
 }
 
@@ -39,6 +44,16 @@ struct Running {
     is_timed_out: bool,
     lost: LostFlag,
     repeat: Option<Repeat>,
+    /// While it is not over.
+    limit: Option<(EntryId, Limited)>,
+}
+
+/// A started job with a time limit.
+pub(crate) struct Limited {
+    pub(crate) limit: TimeLimit,
+    /// Without payload and key.
+    pub(crate) lease: Box<Lease>,
+    pub(crate) policy: Option<Arc<JobPolicy>>,
 }
 
 /// Schedule of a started job, which is due again when it is acknowledged.
@@ -70,6 +85,7 @@ impl RunningJobs {
         Self {
             jobs: BTreeMap::new(),
             renewals: DelayHeap::new(),
+            limits: DelayHeap::new(),
             epoch: now,
         }
     }
@@ -97,11 +113,44 @@ impl RunningJobs {
             is_timed_out: false,
             lost,
             repeat,
+            limit: None,
         };
-        let before = self.jobs.insert(held, running);
-        if let Some(renewal) = before.and_then(|before| before.renewal) {
-            self.renewals.remove(renewal); // The store has handed out the same lease twice.
+        self.remove(&held); // The store has handed out the same lease twice.
+        self.jobs.insert(held, running);
+    }
+
+    /// Sets the time limit of a job in the map, which has `left` of it.
+    pub(crate) fn limit(&mut self, held: Held, limited: Limited, now: Instant, left: Duration) {
+        let Some(at) = now.checked_add(left) else {
+            return; // Never.
+        };
+        let due = self.key(at);
+        if let Some(running) = self.jobs.get_mut(&held) {
+            running.limit = Some((self.limits.push(held, due), limited));
         }
+    }
+
+    /// Removes the jobs whose time limit is over by `now`, tells their handlers, and returns them. The leases are no
+    /// longer renewed.
+    pub(crate) fn take_overdue(&mut self, now: Instant, counters: &Counters) -> Vec<Limited> {
+        let mut overdue = Vec::new();
+        while let Some(entry) = self.limits.pop_ready(self.key(now)) {
+            let held = entry.value;
+            let running = self.jobs.get_mut(&held);
+            let running = running.expect("a job with a time limit is in the map");
+            let (_, limited) = running.limit.take().expect("its entry was in the heap");
+            if let Err(left) = limited.limit.expire(now) {
+                self.limit(held, limited, now, left);
+                continue;
+            }
+            Counters::count(&counters.timed_out, 1);
+            running.lost.set();
+            if let Some(renewal) = running.renewal.take() {
+                self.renewals.remove(renewal);
+            }
+            overdue.push(limited);
+        }
+        overdue
     }
 
     /// Ends the job's renewals, and returns the flag that tells its handler about a lost lease.
@@ -109,6 +158,9 @@ impl RunningJobs {
         let running = self.jobs.remove(held)?;
         if let Some(renewal) = running.renewal {
             self.renewals.remove(renewal);
+        }
+        if let Some((entry, _)) = running.limit {
+            self.limits.remove(entry);
         }
         Some(running.lost)
     }
@@ -186,10 +238,11 @@ impl RunningJobs {
         renewed
     }
 
-    /// Returns the time of the next renewal.
+    /// Returns the time of the next renewal, or of the next look at a time limit.
     pub(crate) fn next_renewal(&self) -> Option<Instant> {
         steps::count_one();
-        let due = self.renewals.peek_due()?;
+        let heaps = [&self.renewals, &self.limits];
+        let due = heaps.into_iter().filter_map(DelayHeap::peek_due).min()?;
         Some(self.epoch + Duration::from_nanos(due))
     }
 

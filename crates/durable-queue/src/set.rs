@@ -128,28 +128,29 @@ impl<A> FutureSet<A> {
         has_event
     }
 
-    /// Polls the futures that were woken before [`begin`](Self::begin).
-    pub(crate) fn poll_woken<R>(&mut self, mut ended: impl FnMut(R))
+    /// Polls the futures that were woken before [`begin`](Self::begin). `ended` gets the number of a future and its
+    /// result.
+    pub(crate) fn poll_woken<R>(&mut self, mut ended: impl FnMut(usize, R))
     where
         A: Future<Output = R>,
     {
         let mut batch = mem::take(&mut self.batch);
         for number in batch.drain(..) {
             if let Some(result) = self.poll_one(number) {
-                ended(result);
+                ended(number, result);
             }
         }
         self.batch = batch;
     }
 
-    /// Adds a future and polls it.
-    pub(crate) fn start<R>(&mut self, future: A) -> Option<R>
+    /// Adds a future and polls it. Returns its number and, if it has ended, its result.
+    pub(crate) fn start<R>(&mut self, future: A) -> (usize, Option<R>)
     where
         A: Future<Output = R>,
     {
         let number = self.free.pop().unwrap_or_else(|| self.add_slot());
         self.slots[number].future.set(Some(future));
-        self.poll_one(number)
+        (number, self.poll_one(number))
     }
 
     fn add_slot(&mut self) -> usize {

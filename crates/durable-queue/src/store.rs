@@ -37,6 +37,16 @@
 //!     [`Merge::Keep`](crate::Merge::Keep) the push changes nothing. A push with a schedule whose point in
 //!     time has passed changes no job either ([`NewJob::policy`]), because that time may have been processed
 //!     already.
+//! 11. A cancel of a job that a handler has, or may have by requirement 5, *marks* the job. By a key, it marks
+//!     all such jobs of the key, whichever job it returns. A marked job is no longer open, and has no schedule.
+//!     If its holder returns it (by a retry, a release or a repetition), it is deleted as by an
+//!     acknowledgement, so that it does not run again; a burial makes it a dead letter. A claim after the end
+//!     of its lease takes it as any other job, and the lease says that it is marked. The mark remains until
+//!     the job ends or is reset; redriven jobs are not marked. After the commit, the notifiers are called with [`RECALL`].
+//! 12. Kind, options and failures of a job are text that stores do not interpret. A merge replaces kind and
+//!     options together with the payload, also by none; it leaves the failures. A retry or a burial replaces
+//!     the failures if it has some. A repetition clears them. Dead letters keep all three, also when they are
+//!     redriven.
 
 use std::fmt;
 use std::time::Duration;
@@ -70,13 +80,23 @@ pub trait Store: Send + Sync + 'static {
     /// The store's error.
     fn turn(&self, queue: &str, settle: &[Settle<'_>], claim: Option<Claim>) -> Result<Turn>;
 
-    /// Removes a job, unless a handler has it; a running job loses its schedule instead. By a key, all jobs
-    /// of the key lose their schedules. A job that is claimed but not started is taken from its holder, which
-    /// is recalled if it does not confirm starts.
+    /// Removes a job, unless a handler has it; a running job is marked and loses its schedule instead. By a
+    /// key, all running jobs of the key are marked, and all its jobs lose their schedules. A job that is
+    /// claimed but not started is taken from its holder, which is recalled if it does not confirm starts.
+    /// Holders learn of marks by [`cancel_requests`](Self::cancel_requests); the notifiers are called with
+    /// [`RECALL`] after a job was marked.
     ///
     /// # Errors
     /// The store's error.
     fn cancel(&self, queue: &str, which: Which<'_>) -> Result<Cancelled>;
+
+    /// Returns the marked jobs that are held, by any process, ordered by id: at most
+    /// [`CANCEL_REQUEST_LIMIT`]. Jobs whose leases have expired are held until another claim takes them. If
+    /// no job is marked, this costs one lookup in an empty index.
+    ///
+    /// # Errors
+    /// The store's error.
+    fn cancel_requests(&self, queue: &str) -> Result<Vec<(JobId, Token)>>;
 
     /// Changes a job's due time, unless a handler has it; then calls the notifiers. A job that is claimed but
     /// not started is taken from its holder.
@@ -174,7 +194,7 @@ pub struct Settle<'a> {
     pub act: Act<'a>,
 }
 
-/// Kind of a [`Settle`]. `Release` applies to claimed and started jobs, `Start` to claimed ones, all others
+/// Kind of a [`Settle`]. `Release` and `Postpone` apply to claimed and started jobs, `Start` to claimed ones, all others
 /// to started ones.
 #[derive(Clone, Copy)]
 pub enum Act<'a> {
@@ -191,8 +211,8 @@ pub enum Act<'a> {
     },
     /// Done: the job is deleted.
     Ack,
-    /// This run is done: the repeating job is pending again, under its id, as if it had never been claimed. A
-    /// job without a schedule is deleted, as by `Ack`.
+    /// This run is done: the repeating job is pending again, under its id, as if it had never been claimed or
+    /// failed. A job without a schedule is deleted, as by `Ack`.
     Again {
         /// Its next time, unless a push during the run has set an earlier one.
         when: When,
@@ -201,41 +221,83 @@ pub enum Act<'a> {
     Retry {
         /// Its new due time.
         when: When,
+        /// Replaces the job's [history](Lease::failures), unless it is `None`.
+        failures: Option<&'a str>,
     },
     /// Given up: the job becomes a dead letter.
     Bury {
         /// The reason, as text.
         error: &'a str,
+        /// Replaces the job's [history](Lease::failures), unless it is `None`.
+        failures: Option<&'a str>,
     },
     /// Given up without having been handed to a handler: like `Bury`, but the attempt that the claim has
     /// started is not counted.
     Reject {
         /// The reason, as text.
         error: &'a str,
+        /// Replaces the job's [history](Lease::failures), unless it is `None`.
+        failures: Option<&'a str>,
     },
     /// Given back as if it had never been claimed: its due time is restored, and the attempt is not counted.
     Release,
+    /// Like `Release`, but the job is not claimed before this time, as if it waited for a [serial
+    /// key](Store::serialize_keys). Its due time does not change. Jobs that wait for its key keep waiting.
+    Postpone {
+        /// The time, or the delay from now.
+        when: When,
+    },
 }
 
-impl Act<'_> {
+impl<'a> Act<'a> {
+    /// Returns a [`Retry`](Self::Retry) that leaves the job's history.
+    pub const fn retry(when: When) -> Self {
+        Self::Retry {
+            when,
+            failures: None,
+        }
+    }
+
+    /// Returns a [`Bury`](Self::Bury) that leaves the job's history.
+    pub const fn bury(error: &'a str) -> Self {
+        Self::Bury {
+            error,
+            failures: None,
+        }
+    }
+
+    /// Returns a [`Reject`](Self::Reject) that leaves the job's history.
+    pub const fn reject(error: &'a str) -> Self {
+        Self::Reject {
+            error,
+            failures: None,
+        }
+    }
+
     /// Returns whether the change must be durable when the turn returns. For stores.
     pub fn is_durable(&self) -> bool {
         !matches!(
             self,
-            Self::Start { .. } | Self::Extend { .. } | Self::Release
+            Self::Start { .. } | Self::Extend { .. } | Self::Release | Self::Postpone { .. }
         )
     }
 
-    /// Returns whether the change ends the lease, so that another job of the key may be claimed. For stores.
+    /// Returns whether the change ends the lease, so that another job of the key may be claimed. A postponement does
+    /// too, but must not bring back the jobs that wait for the key, of which the postponed one is the first. For stores.
     pub fn ends_lease(&self) -> bool {
-        !matches!(self, Self::Start { .. } | Self::Extend { .. })
+        !matches!(
+            self,
+            Self::Start { .. } | Self::Extend { .. } | Self::Postpone { .. }
+        )
     }
 
     /// Returns the time at which the job may be due after the change, or a past time if it is the job's own
     /// due time. For stores, which announce it.
     pub fn announced(&self, now: StoreTime) -> StoreTime {
         match self {
-            Self::Retry { when } | Self::Again { when } => when.resolve(now),
+            Self::Retry { when, .. } | Self::Again { when } | Self::Postpone { when } => {
+                when.resolve(now)
+            }
             Self::Release => StoreTime::from_micros(i64::MIN),
             _ => StoreTime::NEVER,
         }
@@ -258,11 +320,12 @@ impl fmt::Debug for Act<'_> {
             Self::Extend { lease } => write!(f, "Extend({lease:?})"),
             Self::Ack => f.write_str("Ack"),
             Self::Again { when } => write!(f, "Again({when:?})"),
-            Self::Retry { when } => write!(f, "Retry({when:?})"),
-            // The error may contain confidential text.
+            // Errors and failures may contain confidential text.
+            Self::Retry { when, .. } => write!(f, "Retry({when:?})"),
             Self::Bury { .. } => f.write_str("Bury(..)"),
             Self::Reject { .. } => f.write_str("Reject(..)"),
             Self::Release => f.write_str("Release"),
+            Self::Postpone { when } => write!(f, "Postpone({when:?})"),
         }
     }
 }
@@ -321,6 +384,14 @@ pub struct Lease {
     pub schedule: Option<String>,
     /// See [`NewJob::urgent`].
     pub urgent: bool,
+    /// See [`NewJob::kind`].
+    pub kind: Option<String>,
+    /// See [`NewJob::options`].
+    pub options: Option<String>,
+    /// The history of its failed attempts, as text that only workers read.
+    pub failures: Option<String>,
+    /// Whether a cancel was requested while a handler had the job, or may have had it.
+    pub cancelled: bool,
 }
 
 impl Lease {
@@ -334,7 +405,7 @@ impl Lease {
     }
 }
 
-/// Omits payloads and keys.
+/// Omits payloads, keys, options and failures.
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lease")
@@ -344,6 +415,8 @@ impl fmt::Debug for Lease {
             .field("started", &self.started)
             .field("attempts", &self.attempts)
             .field("urgent", &self.urgent)
+            .field("kind", &self.kind)
+            .field("cancelled", &self.cancelled)
             .finish_non_exhaustive()
     }
 }
@@ -374,12 +447,15 @@ pub struct Claimed {
     pub first_free: StoreTime,
 }
 
-/// The argument of notifiers when a job was taken from a holder that does not confirm starts. Also means that
-/// anything may have changed.
+/// The argument of notifiers when a job was taken from a holder that does not confirm starts, or was marked by
+/// a cancel. Also means that anything may have changed.
 pub const RECALL: StoreTime = StoreTime::from_micros(i64::MIN);
 
 /// Maximum of the counts of [`StoreStats`].
 pub const COUNT_LIMIT: u32 = 10_000;
+
+/// Maximum number of jobs that [`Store::cancel_requests`] returns.
+pub const CANCEL_REQUEST_LIMIT: u32 = 1_024;
 
 /// How long a job of a serial key is postponed if it has to wait for another job that is due now. It is
 /// retried earlier if the other job ends. For stores.
@@ -438,6 +514,12 @@ pub struct ListedJob {
     pub schedule: Option<String>,
     /// See [`NewJob::urgent`].
     pub urgent: bool,
+    /// See [`NewJob::kind`].
+    pub kind: Option<String>,
+    /// See [`Lease::failures`].
+    pub failures: Option<String>,
+    /// See [`Lease::cancelled`].
+    pub cancelled: bool,
 }
 
 /// State of a [`ListedJob`].
@@ -472,7 +554,7 @@ impl ListedJob {
     }
 }
 
-/// Omits keys.
+/// Omits keys and failures.
 impl fmt::Debug for ListedJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ListedJob")
@@ -482,6 +564,8 @@ impl fmt::Debug for ListedJob {
             .field("state", &self.state)
             .field("attempts", &self.attempts)
             .field("urgent", &self.urgent)
+            .field("kind", &self.kind)
+            .field("cancelled", &self.cancelled)
             .finish_non_exhaustive()
     }
 }
@@ -505,9 +589,15 @@ pub struct DeadJob {
     pub schedule: Option<String>,
     /// See [`NewJob::urgent`]. It is kept when the job is redriven.
     pub urgent: bool,
+    /// See [`NewJob::kind`]. It is kept when the job is redriven.
+    pub kind: Option<String>,
+    /// See [`NewJob::options`]. They are kept when the job is redriven.
+    pub options: Option<String>,
+    /// See [`Lease::failures`]. They are kept when the job is redriven.
+    pub failures: Option<String>,
 }
 
-/// Omits payloads, keys and errors.
+/// Omits payloads, keys, errors, options and failures.
 impl fmt::Debug for DeadJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DeadJob")
@@ -515,6 +605,7 @@ impl fmt::Debug for DeadJob {
             .field("attempts", &self.attempts)
             .field("buried", &self.buried)
             .field("urgent", &self.urgent)
+            .field("kind", &self.kind)
             .finish_non_exhaustive()
     }
 }

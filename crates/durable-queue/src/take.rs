@@ -33,7 +33,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// [`TakeError::ShutDown`] and [`TakeError::NoThread`].
     #[doc(alias = "recv")]
     pub fn take(&self) -> Result<Claimed<T>, TakeError> {
-        self.shared().take_one(Vec::new(), None)
+        self.shared().take_one(Vec::new(), None, self.marks.kind)
     }
 
     /// Like [`take`](Self::take), but waits for at most `timeout`.
@@ -42,7 +42,8 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// Also [`TakeError::TimedOut`].
     pub fn take_timeout(&self, timeout: impl Into<Timeout>) -> Result<Claimed<T>, TakeError> {
         let deadline = timeout.into().deadline(&self.shared().control.clock);
-        self.shared().take_one(Vec::new(), deadline)
+        self.shared()
+            .take_one(Vec::new(), deadline, self.marks.kind)
     }
 
     /// Takes up to `most` due jobs. Blocks until there is at least one, and does not wait for more.
@@ -50,7 +51,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// # Errors
     /// [`TakeError::ShutDown`] and [`TakeError::NoThread`].
     pub fn take_many(&self, most: NonZeroUsize) -> Result<Vec<Claimed<T>>, TakeError> {
-        self.shared().take(Vec::new(), most, None)
+        self.shared().take(Vec::new(), most, None, self.marks.kind)
     }
 
     /// Like [`take_many`](Self::take_many), but waits for at most `timeout`.
@@ -63,7 +64,8 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         timeout: impl Into<Timeout>,
     ) -> Result<Vec<Claimed<T>>, TakeError> {
         let deadline = timeout.into().deadline(&self.shared().control.clock);
-        self.shared().take(Vec::new(), most, deadline)
+        self.shared()
+            .take(Vec::new(), most, deadline, self.marks.kind)
     }
 
     /// Acknowledges the jobs of the last batch, like [`ack_later`](Claimed::ack_later), and takes the next
@@ -93,7 +95,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         done: Vec<Claimed<T>>,
         most: NonZeroUsize,
     ) -> Result<Vec<Claimed<T>>, TakeError> {
-        self.shared().take(done, most, None)
+        self.shared().take(done, most, None, self.marks.kind)
     }
 
     /// Like [`ack_and_take_many`](Self::ack_and_take_many), but waits for at most `timeout`.
@@ -107,7 +109,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         timeout: impl Into<Timeout>,
     ) -> Result<Vec<Claimed<T>>, TakeError> {
         let deadline = timeout.into().deadline(&self.shared().control.clock);
-        self.shared().take(done, most, deadline)
+        self.shared().take(done, most, deadline, self.marks.kind)
     }
 
     /// Async version of [`take`](Self::take). Needs no runtime. The future makes its request when it is first
@@ -115,7 +117,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// queue open. Polled after it was ready, it takes the next job.
     pub fn take_async(&self) -> TakeFuture<T, S> {
         TakeFuture {
-            taking: Taking::new(self.shared(), Vec::new(), NonZeroUsize::MIN),
+            taking: Taking::new(self, Vec::new(), NonZeroUsize::MIN),
             values: PhantomData,
         }
     }
@@ -150,9 +152,8 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         done: Vec<Claimed<T>>,
         most: NonZeroUsize,
     ) -> TakeManyFuture<T, S> {
-        let shared = self.shared();
         TakeManyFuture {
-            taking: Taking::new(shared, shared.acks_of(done), most),
+            taking: Taking::new(self, self.shared().acks_of(done), most),
             values: PhantomData,
         }
     }
@@ -163,8 +164,9 @@ impl<S: Store> Shared<S> {
         self: &Arc<Self>,
         done: Vec<Claimed<T>>,
         deadline: Option<Instant>,
+        kind: Option<&str>,
     ) -> Result<Claimed<T>, TakeError> {
-        let mut one = self.take(done, NonZeroUsize::MIN, deadline)?;
+        let mut one = self.take(done, NonZeroUsize::MIN, deadline, kind)?;
         Ok(one.pop().expect("at least one job"))
     }
 
@@ -174,11 +176,12 @@ impl<S: Store> Shared<S> {
         done: Vec<Claimed<T>>,
         most: NonZeroUsize,
         deadline: Option<Instant>,
+        kind: Option<&str>,
     ) -> Result<Vec<Claimed<T>>, TakeError> {
         let mut acks = self.acks_of(done);
         loop {
             let given = self.wait(mem::take(&mut acks), Wanted::Own(most.get()), deadline)?;
-            let jobs = Claimed::all_of(given, &self.control, &self.policy);
+            let jobs = Claimed::all_of(given, &self.control, &self.policy, kind);
             if !jobs.is_empty() {
                 return Ok(jobs);
             }
@@ -291,6 +294,7 @@ impl<T, S: Store> fmt::Debug for TakeManyFuture<T, S> {
 /// The common part of both futures.
 struct Taking<S: Store> {
     shared: Arc<Shared<S>>,
+    kind: Option<&'static str>,
     /// Sent with the first request.
     acks: Vec<Command>,
     most: NonZeroUsize,
@@ -298,9 +302,10 @@ struct Taking<S: Store> {
 }
 
 impl<S: Store> Taking<S> {
-    fn new(shared: &Arc<Shared<S>>, acks: Vec<Command>, most: NonZeroUsize) -> Self {
+    fn new<T: Payload>(queue: &DurableQueue<T, S>, acks: Vec<Command>, most: NonZeroUsize) -> Self {
         Self {
-            shared: Arc::clone(shared),
+            shared: Arc::clone(queue.shared()),
+            kind: queue.marks.kind,
             acks,
             most,
             ticket: None,
@@ -331,7 +336,7 @@ impl<S: Store> Taking<S> {
                 return Poll::Pending;
             };
             self.ticket = None;
-            let jobs = Claimed::all_of(given?, control, &self.shared.policy);
+            let jobs = Claimed::all_of(given?, control, &self.shared.policy, self.kind);
             if !jobs.is_empty() {
                 return Poll::Ready(Ok(jobs));
             }

@@ -22,9 +22,14 @@ use sync_shim::{Clock, Timeout};
 use crate::calls::Wanted;
 use crate::claimed::Claimed;
 use crate::command::Command;
+#[cfg(feature = "async")]
+use crate::command::Ready;
 use crate::error::{TakeError, with_causes};
 #[cfg(feature = "async")]
-use crate::handler::{Attempt, Job};
+use crate::handler::{Attempt, Job, Terms};
+use crate::kinds::NoKinds;
+#[cfg(feature = "async")]
+use crate::lanes::Lanes;
 use crate::payload::Payload;
 use crate::queue::{DurableQueue, ShutDown};
 #[cfg(feature = "async")]
@@ -68,13 +73,13 @@ enum Handlers {
 
 /// Configures a [`Worker`]. Created by [`Worker::builder`].
 ///
-/// `C` is the context of async handlers.
+/// `C` is the context of async handlers, `K` the handlers of kinds.
 #[derive(Debug)]
 #[must_use = "a builder does nothing until `start` is called"]
-pub struct WorkerBuilder<T: Payload, S: Store, C = NoContext> {
-    queue: DurableQueue<T, S>,
-    concurrency: usize,
-    batch: Option<NonZeroUsize>,
+pub struct WorkerBuilder<T: Payload, S: Store, C = NoContext, K = NoKinds> {
+    pub(crate) queue: DurableQueue<T, S>,
+    pub(crate) concurrency: usize,
+    pub(crate) batch: Option<NonZeroUsize>,
     #[cfg(feature = "async")]
     grace: Option<Duration>,
     #[cfg(feature = "async")]
@@ -83,7 +88,8 @@ pub struct WorkerBuilder<T: Payload, S: Store, C = NoContext> {
         not(feature = "async"),
         expect(dead_code, reason = "only async handlers have one")
     )]
-    context: C,
+    pub(crate) context: C,
+    pub(crate) kinds: K,
 }
 
 /// Handlers get the job only.
@@ -94,7 +100,7 @@ pub struct NoContext;
 /// Async handlers get a clone of this value: see [`WorkerBuilder::context`].
 #[cfg(feature = "async")]
 #[derive(Clone, Debug)]
-pub struct Context<C>(C);
+pub struct Context<C>(pub(crate) C);
 
 impl<T: Payload, S: Store> Worker<T, S> {
     /// Returns a builder of a worker for `queue`.
@@ -108,6 +114,7 @@ impl<T: Payload, S: Store> Worker<T, S> {
             #[cfg(feature = "async")]
             cancels_on_lost_lease: false,
             context: NoContext,
+            kinds: NoKinds,
         }
     }
 
@@ -164,7 +171,7 @@ impl Handlers {
     }
 }
 
-impl<T: Payload, S: Store, C> WorkerBuilder<T, S, C> {
+impl<T: Payload, S: Store, C, K> WorkerBuilder<T, S, C, K> {
     /// Sets the number of handlers that run at a time. Default: one. Minimum: one.
     pub fn concurrency(mut self, handlers: usize) -> Self {
         self.concurrency = handlers.max(1);
@@ -208,7 +215,7 @@ impl<T: Payload, S: Store, C> WorkerBuilder<T, S, C> {
     }
 
     #[cfg(feature = "async")]
-    fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> Limits {
         Limits {
             handlers: self.concurrency,
             batch: self.batch.map_or(0, NonZeroUsize::get),
@@ -216,26 +223,39 @@ impl<T: Payload, S: Store, C> WorkerBuilder<T, S, C> {
         }
     }
 
-    /// Replaces the context, and returns the previous one.
     #[cfg(feature = "async")]
-    fn with<D>(self, context: D) -> (WorkerBuilder<T, S, D>, C) {
+    pub(crate) fn terms(&self, kind: Option<&'static str>) -> Terms {
+        Terms {
+            cancels_on_lost_lease: self.cancels_on_lost_lease,
+            kind,
+        }
+    }
+
+    /// Replaces the context and the kinds, and returns the previous ones.
+    pub(crate) fn with<D, L>(self, context: D, kinds: L) -> (WorkerBuilder<T, S, D, L>, C, K) {
         let Self {
             queue,
             concurrency,
             batch,
+            #[cfg(feature = "async")]
             grace,
+            #[cfg(feature = "async")]
             cancels_on_lost_lease,
             context: before,
+            kinds: kinds_before,
         } = self;
         let builder = WorkerBuilder {
             queue,
             concurrency,
             batch,
+            #[cfg(feature = "async")]
             grace,
+            #[cfg(feature = "async")]
             cancels_on_lost_lease,
             context,
+            kinds,
         };
-        (builder, before)
+        (builder, before, kinds_before)
     }
 }
 
@@ -250,11 +270,21 @@ impl<T: Payload, S: Store> WorkerBuilder<T, S> {
         F: Fn(&Claimed<T>) -> Result<(), E> + Send + Sync + 'static,
         E: Into<Box<dyn Error + Send + Sync>>,
     {
+        let (batch, kind) = (self.batch, self.queue.marks.kind);
+        // A handle of its own would keep the queue open after the worker's drop.
+        let shared = Arc::clone(self.queue.shared());
+        self.start_threads(move || work(&shared, &handler, Pace::new(batch), kind))
+    }
+}
+
+impl<T: Payload, S: Store, C, K> WorkerBuilder<T, S, C, K> {
+    /// Runs `work` on each thread of a pool.
+    pub(crate) fn start_threads(
+        self,
+        work: impl Fn() + Send + Sync + 'static,
+    ) -> Result<Worker<T, S>, StartError> {
         let Self {
-            queue,
-            concurrency,
-            batch,
-            ..
+            queue, concurrency, ..
         } = self;
         let pool = Pool::builder()
             .capacity(concurrency)
@@ -262,13 +292,10 @@ impl<T: Payload, S: Store> WorkerBuilder<T, S> {
             .name(queue.name())
             .build()
             .map_err(|error| StartError(with_causes(&error)))?;
-        let handler = Arc::new(handler);
+        let work = Arc::new(work);
         for _ in 0..concurrency {
-            // A handle of their own would keep the queue open after the worker's drop.
-            let shared = Arc::clone(queue.shared());
-            let handler = Arc::clone(&handler);
-            let loops = move || work(&shared, &*handler, Pace::new(batch));
-            if let Err(error) = pool.submit(loops) {
+            let work = Arc::clone(&work);
+            if let Err(error) = pool.submit(move || work()) {
                 queue.close();
                 pool.release();
                 return Err(StartError(with_causes(&error)));
@@ -277,6 +304,46 @@ impl<T: Payload, S: Store> WorkerBuilder<T, S> {
         let handlers = Handlers::Threads(pool);
         Ok(Worker { queue, handlers })
     }
+
+    /// Runs `start`'s attempts in `pool`.
+    #[cfg(feature = "async")]
+    pub(crate) fn start_tasks<A>(
+        self,
+        pool: &AsyncPool,
+        lanes: Lanes,
+        attempt: impl Fn(usize, Ready) -> A + Send + 'static,
+    ) -> Result<Worker<T, S>, StartError>
+    where
+        A: Future<Output = Option<Command>> + Send + 'static,
+    {
+        let limits = self.limits();
+        let queue = self.queue;
+        let shared = Arc::clone(queue.shared());
+        let handlers = pool.clone();
+        let mut start = move |lane, job| {
+            let spawned = handlers.spawn_async(attempt(lane, job));
+            let shared = Arc::clone(&shared);
+            async move {
+                match spawned.await {
+                    Ok(handle) => handle.cancel_on_drop().await.ok().flatten(),
+                    Err(refused) => {
+                        shared.control.close(None); // Otherwise the job would be claimed and refused again.
+                        drop(refused); // Releases the job.
+                        None
+                    }
+                }
+            }
+        };
+        let mut dispatch = Dispatch::new(queue.shared(), limits, lanes);
+        let run = poll_fn(move |context| dispatch.poll(context, &mut start).map(drop));
+        match pool.try_spawn(run) {
+            Ok(run) => Ok(Worker {
+                queue,
+                handlers: Handlers::Tasks(Mutex::new(Some(run))),
+            }),
+            Err(refused) => Err(StartError(with_causes(&refused.map(drop)))),
+        }
+    }
 }
 
 #[cfg(feature = "async")]
@@ -284,7 +351,7 @@ impl<T: Payload, S: Store> WorkerBuilder<T, S> {
     /// Sets a value of which each call of an async handler gets a clone, as its second argument: the application's state.
     /// The clone belongs to the attempt: a panic in it fails the attempt.
     pub fn context<C: Clone>(self, context: C) -> WorkerBuilder<T, S, Context<C>> {
-        self.with(Context(context)).0
+        self.with(Context(context), NoKinds).0
     }
 
     /// Returns a future that runs async handlers, on any runtime and without a pool. See [`Run`].
@@ -315,8 +382,8 @@ impl<T: Payload, S: Store> WorkerBuilder<T, S> {
         Fut: Future<Output = Result<(), E>>,
         E: Into<Box<dyn Error + Send + Sync>>,
     {
-        let limits = self.limits();
-        Run::new(self.queue, limits, self.cancels_on_lost_lease, handler)
+        let (limits, terms) = (self.limits(), self.terms(self.queue.marks.kind));
+        Run::new(self.queue, limits, terms, handler)
     }
 
     /// Starts async handlers in `pool`. Each is a task of the pool, and one more task takes the jobs.
@@ -353,39 +420,13 @@ impl<T: Payload, S: Store> WorkerBuilder<T, S> {
         Fut: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<Box<dyn Error + Send + Sync>> + 'static,
     {
-        let limits = self.limits();
-        let Self {
-            queue,
-            cancels_on_lost_lease,
-            ..
-        } = self;
-        let handler = Arc::new(handler);
-        let shared = Arc::clone(queue.shared());
-        let handlers = pool.clone();
-        let mut start = move |job| {
-            let attempt = Attempt::new(&shared, &handler, cancels_on_lost_lease, job);
-            let spawned = handlers.spawn_async(attempt);
-            let shared = Arc::clone(&shared);
-            async move {
-                match spawned.await {
-                    Ok(handle) => handle.cancel_on_drop().await.ok().flatten(),
-                    Err(refused) => {
-                        shared.control.close(None); // Otherwise the job would be claimed and refused again.
-                        drop(refused); // Releases the job.
-                        None
-                    }
-                }
-            }
-        };
-        let mut dispatch = Dispatch::new(queue.shared(), limits);
-        let run = poll_fn(move |context| dispatch.poll(context, &mut start).map(drop));
-        match pool.try_spawn(run) {
-            Ok(run) => Ok(Worker {
-                queue,
-                handlers: Handlers::Tasks(Mutex::new(Some(run))),
-            }),
-            Err(refused) => Err(StartError(with_causes(&refused.map(drop)))),
-        }
+        let (terms, lanes) = (
+            self.terms(self.queue.marks.kind),
+            Lanes::one(self.concurrency),
+        );
+        let (shared, handler) = (Arc::clone(self.queue.shared()), Arc::new(handler));
+        let attempt = move |_, job| Attempt::new(&shared, &handler, terms, job);
+        self.start_tasks(pool, lanes, attempt)
     }
 }
 
@@ -399,7 +440,7 @@ impl<T: Payload, S: Store, C: Clone> WorkerBuilder<T, S, Context<C>> {
         Fut: Future<Output = Result<(), E>>,
         E: Into<Box<dyn Error + Send + Sync>>,
     {
-        let (builder, Context(context)) = self.with(NoContext);
+        let (builder, Context(context), _) = self.with(NoContext, NoKinds);
         // USER CODE: the clone of the context. A part of the handler.
         builder.run_async(move |job| handler(job, context.clone()))
     }
@@ -419,7 +460,7 @@ impl<T: Payload, S: Store, C: Clone> WorkerBuilder<T, S, Context<C>> {
         Fut: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<Box<dyn Error + Send + Sync>> + 'static,
     {
-        let (builder, Context(context)) = self.with(NoContext);
+        let (builder, Context(context), _) = self.with(NoContext, NoKinds);
         // USER CODE: the clone of the context. A part of the handler.
         builder.start_async(pool, move |job| handler(job, context.clone()))
     }
@@ -430,6 +471,7 @@ fn work<T, S, E>(
     shared: &Arc<Shared<S>>,
     handler: &impl Fn(&Claimed<T>) -> Result<(), E>,
     mut pace: Pace,
+    kind: Option<&str>,
 ) where
     T: Payload,
     S: Store,
@@ -451,14 +493,17 @@ fn work<T, S, E>(
         let Ok(job) = job else { return };
         let size = job.lease.payload.len();
         let begun = control.clock.now();
-        let job = Claimed::of(job, control, &shared.policy);
+        if let Some(limit) = &job.limit {
+            limit.begin(begun);
+        }
+        let job = Claimed::of(job, control, &shared.policy, kind);
         done.extend(job.and_then(|job| handle(handler, job)));
         pace.learn(control.clock.now().saturating_duration_since(begun), size);
     }
 }
 
 /// Number of jobs that a handler's thread claims at a time.
-struct Pace {
+pub(crate) struct Pace {
     fixed: Option<NonZeroUsize>,
     last: usize,
     /// Recent duration of a job, in nanoseconds.
@@ -468,7 +513,7 @@ struct Pace {
 }
 
 impl Pace {
-    fn new(fixed: Option<NonZeroUsize>) -> Self {
+    pub(crate) fn new(fixed: Option<NonZeroUsize>) -> Self {
         Self {
             fixed,
             last: 0,
@@ -479,7 +524,7 @@ impl Pace {
 
     /// A slow job counts by an eighth, so that it takes several to make the batches short. A large payload
     /// counts at once.
-    fn learn(&mut self, took: Duration, size: usize) {
+    pub(crate) fn learn(&mut self, took: Duration, size: usize) {
         let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX / 8);
         self.took = match self.took {
             0 => took,
@@ -488,7 +533,7 @@ impl Pace {
         self.size = size.max(self.size - self.size / 8);
     }
 
-    fn wanted(&mut self, round_trip: Duration, is_limited: bool) -> Wanted {
+    pub(crate) fn wanted(&mut self, round_trip: Duration, is_limited: bool) -> Wanted {
         if let Some(most) = self.fixed {
             return Wanted::Spare {
                 own: 1,
@@ -512,7 +557,7 @@ impl Pace {
 }
 
 /// An acknowledgement, if the job is done.
-fn handle<T, E: Into<Box<dyn Error + Send + Sync>>>(
+pub(crate) fn handle<T, E: Into<Box<dyn Error + Send + Sync>>>(
     handler: &impl Fn(&Claimed<T>) -> Result<(), E>,
     job: Claimed<T>,
 ) -> Option<Command> {

@@ -52,7 +52,7 @@ pub fn push_in<T: Payload, S: SqlStore>(
     let query = push.parameters.into_iter().fold(
         sql_query(push.sql).into_boxed::<Sqlite>(),
         |query: BoxedSqlQuery<'_, _, _>, parameter| match parameter {
-            Parameter::Text(value) => query.bind::<Text, _>(value),
+            Parameter::Text(value) => query.bind::<Nullable<Text>, _>(value),
             Parameter::Integer(value) => query.bind::<Nullable<BigInt>, _>(value),
             Parameter::Bytes(value) => query.bind::<Nullable<Binary>, _>(value),
             Parameter::Bool(value) => query.bind::<Bool, _>(value),

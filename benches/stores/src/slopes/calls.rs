@@ -170,6 +170,8 @@ pub fn job(delay: Duration) -> NewJob<'static> {
         merge: Merge::Keep,
         schedule: None,
         urgent: false,
+        kind: None,
+        options: None,
     }
 }
 

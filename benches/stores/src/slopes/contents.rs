@@ -104,7 +104,7 @@ pub static ALL: [Contents; 8] = [
         name: "dead letters",
         add: |party, range| {
             push(party, range.clone(), Duration::ZERO)?;
-            end_all(party, range, Act::Bury { error: "no" })
+            end_all(party, range, Act::bury("no"))
         },
         ..PLAIN
     },

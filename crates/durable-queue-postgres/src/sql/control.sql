@@ -1,8 +1,15 @@
 -- Calls about single jobs, queues and dead letters.
 
+-- A handler has the job, or may have it because its holder does not confirm starts.
+CREATE OR REPLACE FUNCTION SCHEMA.is_taken(p_started boolean, p_token uuid, p_at bigint, p_due bigint, p_now bigint)
+RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT (p_started OR SCHEMA.is_unconfirmed(p_token) AND p_at <= p_now) AND p_due > p_now
+$$;
+
 -- Locks and returns the identified job: by its id, or by its key: the open one, or else one that waits for
--- its next attempt, or else a running one. `o_taken`: a handler has it, or may have it because its holder
--- does not confirm starts (`o_unconfirmed`).
+-- its next attempt, or else a running one. `o_taken`: see `is_taken`. `o_unconfirmed`: its holder does not
+-- confirm starts.
 CREATE OR REPLACE FUNCTION SCHEMA.named_5(p_queue text, p_id bigint, p_key bytea)
 RETURNS TABLE (
     o_id bigint, o_taken boolean, o_attempts integer, o_payload bytea, o_queue bigint,
@@ -15,26 +22,28 @@ DECLARE
 BEGIN
     IF p_key IS NULL THEN
         RETURN QUERY
-        SELECT j.id, (j.started OR SCHEMA.is_unconfirmed(j.token) AND j.at <= v_now) AND j.due > v_now,
+        SELECT j.id, SCHEMA.is_taken(j.started, j.token, j.at, j.due, v_now),
             j.attempts, j.payload, j.queue, SCHEMA.is_unconfirmed(j.token) FROM SCHEMA.job j
         WHERE j.id = p_id AND j.queue = v_queue FOR UPDATE;
     ELSE
         RETURN QUERY
-        SELECT j.id, (j.started OR SCHEMA.is_unconfirmed(j.token) AND j.at <= v_now) AND j.due > v_now,
+        SELECT j.id, SCHEMA.is_taken(j.started, j.token, j.at, j.due, v_now),
             j.attempts, j.payload, j.queue, SCHEMA.is_unconfirmed(j.token) FROM SCHEMA.job j
         WHERE j.queue = v_queue AND j.key = p_key
-        ORDER BY j.run <> 0, (j.started OR SCHEMA.is_unconfirmed(j.token) AND j.at <= v_now) AND j.due > v_now,
+        ORDER BY j.run <> 0, SCHEMA.is_taken(j.started, j.token, j.at, j.due, v_now),
             j.run
         LIMIT 1 FOR UPDATE;
     END IF;
 END
 $$;
 
--- Returns no row if there is no such job. A job that a handler has loses its schedule.
-CREATE OR REPLACE FUNCTION SCHEMA.cancel(p_queue text, p_id bigint, p_key bytea)
-RETURNS TABLE (o_taken boolean, o_attempts integer, o_payload bytea)
+-- Returns no row if there is no such job. A job that a handler has is marked, is no longer open, and loses its
+-- schedule; by a key, all such jobs of the key. `o_marked`: any job was marked, and all processes are notified.
+CREATE OR REPLACE FUNCTION SCHEMA.cancel_10(p_queue text, p_id bigint, p_key bytea)
+RETURNS TABLE (o_taken boolean, o_attempts integer, o_payload bytea, o_marked boolean)
 LANGUAGE plpgsql AS $$
 DECLARE
+    v_now bigint := SCHEMA.clock();
     v_found record;
     v_key bytea;
 BEGIN
@@ -42,13 +51,10 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     END IF;
-    IF p_key IS NOT NULL THEN
-        UPDATE SCHEMA.job j SET schedule = NULL
-        WHERE j.queue = v_found.o_queue AND j.key = p_key AND j.schedule IS NOT NULL;
-    END IF;
-    IF v_found.o_taken THEN
-        UPDATE SCHEMA.job j SET schedule = NULL WHERE j.id = v_found.o_id AND j.schedule IS NOT NULL;
-    ELSE
+    o_taken := v_found.o_taken;
+    o_attempts := v_found.o_attempts;
+    o_payload := v_found.o_payload;
+    IF NOT o_taken THEN
         DELETE FROM SCHEMA.job j WHERE j.id = v_found.o_id RETURNING j.key INTO v_key;
         -- With serial keys, restores the due times of jobs that waited for it.
         UPDATE SCHEMA.job j SET due = j.at
@@ -57,11 +63,44 @@ BEGIN
         IF FOUND THEN
             PERFORM SCHEMA.notify(v_found.o_queue, (-9223372036854775808)::bigint, '');
         END IF;
-        IF v_found.o_unconfirmed THEN
-            PERFORM SCHEMA.recall(v_found.o_queue);
-        END IF;
     END IF;
-    RETURN QUERY SELECT v_found.o_taken, v_found.o_attempts, v_found.o_payload;
+    IF p_key IS NOT NULL THEN
+        UPDATE SCHEMA.job j SET schedule = NULL
+        WHERE j.queue = v_found.o_queue AND j.key = p_key AND j.schedule IS NOT NULL;
+        UPDATE SCHEMA.job j SET cancelled = true, run = j.id
+        WHERE j.queue = v_found.o_queue AND j.key = p_key
+            AND (SCHEMA.is_taken(j.started, j.token, j.at, j.due, v_now) OR o_taken AND j.id = v_found.o_id);
+        o_marked := FOUND;
+    ELSE
+        UPDATE SCHEMA.job j SET cancelled = true, schedule = NULL,
+            run = CASE WHEN j.key IS NULL THEN 0 ELSE j.id END
+        WHERE o_taken AND j.id = v_found.o_id;
+        o_marked := FOUND;
+    END IF;
+    IF o_marked OR NOT o_taken AND v_found.o_unconfirmed THEN
+        PERFORM SCHEMA.recall(v_found.o_queue);
+    END IF;
+    RETURN NEXT;
+END
+$$;
+
+-- For processes of versions 8 and 9.
+CREATE OR REPLACE FUNCTION SCHEMA.cancel(p_queue text, p_id bigint, p_key bytea)
+RETURNS TABLE (o_taken boolean, o_attempts integer, o_payload bytea)
+LANGUAGE sql AS $$
+    SELECT c.o_taken, c.o_attempts, c.o_payload FROM SCHEMA.cancel_10(p_queue, p_id, p_key) c
+$$;
+
+-- Returns the marked jobs that are held, up to `p_most`, with their tokens.
+CREATE OR REPLACE FUNCTION SCHEMA.cancel_requests(p_queue text, p_most bigint)
+RETURNS TABLE (o_id bigint, o_token bytea)
+LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    SELECT j.id, uuid_send(j.token) FROM SCHEMA.job j
+    WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.name = p_queue) AND j.cancelled
+        AND j.token IS NOT NULL
+    ORDER BY j.id LIMIT p_most;
 END
 $$;
 
@@ -83,7 +122,7 @@ BEGIN
     o_soon := o_due < SCHEMA.after(v_now, SOON);
     IF NOT o_taken THEN
         UPDATE SCHEMA.job j SET due = o_due, at = o_due, most = greatest(j.most, o_due), token = NULL,
-            started = false
+            started = false, cancelled = false
         WHERE j.id = v_found.o_id;
         PERFORM SCHEMA.reopen(v_found.o_id);
         IF v_found.o_unconfirmed THEN
@@ -137,10 +176,11 @@ END
 $$;
 
 -- Starts at a position in the hot indexes. `o_now`: decides which leases have expired.
-CREATE OR REPLACE FUNCTION SCHEMA.list_6(p_queue text, p_due bigint, p_id bigint, p_most bigint)
+CREATE OR REPLACE FUNCTION SCHEMA.list_10(p_queue text, p_due bigint, p_id bigint, p_most bigint)
 RETURNS TABLE (
     o_id bigint, o_due bigint, o_at bigint, o_held boolean, o_started boolean, o_attempts integer,
-    o_key bytea, o_schedule text, o_now bigint, o_urgent boolean
+    o_key bytea, o_schedule text, o_now bigint, o_urgent boolean, o_kind text,
+    o_failures text, o_cancelled boolean
 )
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -148,12 +188,14 @@ DECLARE
 BEGIN
     RETURN QUERY
     SELECT c.* FROM (SELECT q.id FROM SCHEMA.queue q WHERE q.name = p_queue) q, LATERAL (
-        (SELECT j.id, j.due, j.at, false, j.started, j.attempts, j.key, j.schedule, v_now, j.urgent
+        (SELECT j.id, j.due, j.at, false, j.started, j.attempts, j.key, j.schedule, v_now, j.urgent,
+            j.kind, j.failures, j.cancelled
         FROM SCHEMA.job j
         WHERE j.queue = q.id AND j.token IS NULL AND j.due >= p_due AND (j.due, j.id) > (p_due, p_id)
         ORDER BY j.due, j.id LIMIT p_most)
         UNION ALL
-        (SELECT j.id, j.due, j.at, true, j.started, j.attempts, j.key, j.schedule, v_now, j.urgent
+        (SELECT j.id, j.due, j.at, true, j.started, j.attempts, j.key, j.schedule, v_now, j.urgent,
+            j.kind, j.failures, j.cancelled
         FROM SCHEMA.job j
         WHERE j.queue = q.id AND j.token IS NOT NULL AND j.due >= p_due AND (j.due, j.id) > (p_due, p_id)
         ORDER BY j.due, j.id LIMIT p_most)
@@ -162,19 +204,42 @@ BEGIN
 END
 $$;
 
+-- For processes of versions 8 and 9.
+CREATE OR REPLACE FUNCTION SCHEMA.list_6(p_queue text, p_due bigint, p_id bigint, p_most bigint)
+RETURNS TABLE (
+    o_id bigint, o_due bigint, o_at bigint, o_held boolean, o_started boolean, o_attempts integer,
+    o_key bytea, o_schedule text, o_now bigint, o_urgent boolean
+)
+LANGUAGE sql AS $$
+    SELECT l.o_id, l.o_due, l.o_at, l.o_held, l.o_started, l.o_attempts, l.o_key, l.o_schedule, l.o_now, l.o_urgent
+    FROM SCHEMA.list_10(p_queue, p_due, p_id, p_most) l
+$$;
+
+CREATE OR REPLACE FUNCTION SCHEMA.dead_letters_10(p_queue text, p_after bigint, p_most bigint)
+RETURNS TABLE (
+    o_id bigint, o_key bytea, o_payload bytea, o_attempts integer, o_buried bigint, o_error text,
+    o_schedule text, o_urgent boolean, o_kind text, o_options text, o_failures text
+)
+LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+    SELECT d.id, d.key, d.payload, d.attempts, d.buried, d.error, d.schedule, d.urgent, d.kind, d.options,
+        d.failures
+    FROM SCHEMA.dead d
+    WHERE d.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.name = p_queue) AND d.id > p_after
+    ORDER BY d.id LIMIT p_most;
+END
+$$;
+
+-- For processes of versions 8 and 9.
 CREATE OR REPLACE FUNCTION SCHEMA.dead_letters_6(p_queue text, p_after bigint, p_most bigint)
 RETURNS TABLE (
     o_id bigint, o_key bytea, o_payload bytea, o_attempts integer, o_buried bigint, o_error text,
     o_schedule text, o_urgent boolean
 )
-LANGUAGE plpgsql AS $$
-BEGIN
-    RETURN QUERY
-    SELECT d.id, d.key, d.payload, d.attempts, d.buried, d.error, d.schedule, d.urgent
-    FROM SCHEMA.dead d
-    WHERE d.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.name = p_queue) AND d.id > p_after
-    ORDER BY d.id LIMIT p_most;
-END
+LANGUAGE sql AS $$
+    SELECT d.o_id, d.o_key, d.o_payload, d.o_attempts, d.o_buried, d.o_error, d.o_schedule, d.o_urgent
+    FROM SCHEMA.dead_letters_10(p_queue, p_after, p_most) d
 $$;
 
 -- Skips letters whose key has an open job.
@@ -187,8 +252,9 @@ DECLARE
     v_count bigint := 0;
 BEGIN
     FOREACH v_id IN ARRAY p_ids LOOP
-        INSERT INTO SCHEMA.job (id, queue, due, at, key, payload, schedule, urgent)
-        SELECT d.id, d.queue, v_now, v_now, d.key, d.payload, d.schedule, d.urgent FROM SCHEMA.dead d
+        INSERT INTO SCHEMA.job (id, queue, due, at, key, payload, schedule, urgent, kind, options, failures)
+        SELECT d.id, d.queue, v_now, v_now, d.key, d.payload, d.schedule, d.urgent, d.kind, d.options, d.failures
+        FROM SCHEMA.dead d
         WHERE d.id = v_id AND d.queue = v_queue FOR UPDATE
         ON CONFLICT DO NOTHING;
         IF FOUND THEN

@@ -82,9 +82,9 @@ $$;
 -- Pushes one job without key and schedule in one round trip: commits it, then announces it. Must be called
 -- outside of transactions. An error after the commit must not look as if the job was not pushed, so errors of
 -- the announcement are ignored: other processes find the job by their regular looks.
-CREATE OR REPLACE PROCEDURE SCHEMA.push_one_6(
-    p_queue text, p_time bigint, p_delay boolean, p_payload bytea, p_urgent boolean, p_origin text,
-    INOUT o_id bigint, INOUT o_due bigint
+CREATE OR REPLACE PROCEDURE SCHEMA.push_one_10(
+    p_queue text, p_time bigint, p_delay boolean, p_payload bytea, p_urgent boolean, p_kind text,
+    p_options text, p_origin text, INOUT o_id bigint, INOUT o_due bigint
 )
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -95,8 +95,8 @@ BEGIN
         v_queue := SCHEMA.queue_of(p_queue);
     END IF;
     o_due := SCHEMA.resolve(v_now, p_time, p_delay);
-    INSERT INTO SCHEMA.job AS j (queue, due, at, payload, urgent)
-    VALUES (v_queue, o_due, o_due, p_payload, p_urgent)
+    INSERT INTO SCHEMA.job AS j (queue, due, at, payload, urgent, kind, options)
+    VALUES (v_queue, o_due, o_due, p_payload, p_urgent, p_kind, p_options)
     RETURNING j.id INTO o_id;
     IF o_due < SCHEMA.after(v_now, SOON) THEN
         COMMIT;
@@ -106,6 +106,17 @@ BEGIN
             NULL;
         END;
     END IF;
+END
+$$;
+
+-- For processes of versions 8 and 9.
+CREATE OR REPLACE PROCEDURE SCHEMA.push_one_6(
+    p_queue text, p_time bigint, p_delay boolean, p_payload bytea, p_urgent boolean, p_origin text,
+    INOUT o_id bigint, INOUT o_due bigint
+)
+LANGUAGE plpgsql AS $$
+BEGIN
+    CALL SCHEMA.push_one_10(p_queue, p_time, p_delay, p_payload, p_urgent, NULL, NULL, p_origin, o_id, o_due);
 END
 $$;
 
@@ -122,9 +133,10 @@ END
 $$;
 
 -- Inserts jobs without keys and schedules, in the order of their ids. All or none of them are urgent.
+-- `p_kinds`, `p_options`: null if no job has any.
 CREATE OR REPLACE FUNCTION SCHEMA.enqueue_plain(
     p_queue text, p_times bigint[], p_delays boolean[], p_payloads bytea[], p_urgent boolean,
-    p_tell boolean
+    p_kinds text[], p_options text[], p_tell boolean
 ) RETURNS TABLE (o_id bigint, o_put smallint, o_due bigint, o_soon boolean)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -140,13 +152,23 @@ BEGIN
         END IF;
     END IF;
     RETURN QUERY
-    INSERT INTO SCHEMA.job AS j (queue, due, at, payload, urgent)
-    SELECT v_queue, t.at, t.at, a.payload, p_urgent
-    FROM unnest(p_times, p_delays, p_payloads) WITH ORDINALITY AS a(time, delay, payload, ord),
+    INSERT INTO SCHEMA.job AS j (queue, due, at, payload, urgent, kind, options)
+    SELECT v_queue, t.at, t.at, a.payload, p_urgent, a.kind, a.option
+    FROM unnest(p_times, p_delays, p_payloads, p_kinds, p_options) WITH ORDINALITY
+            AS a(time, delay, payload, kind, option, ord),
         LATERAL (SELECT SCHEMA.resolve(v_now, a.time, a.delay) AS at) t
     ORDER BY a.ord
     RETURNING j.id, 0::smallint, j.due, j.due < SCHEMA.after(v_now, SOON);
 END
+$$;
+
+-- For processes of versions 8 and 9.
+CREATE OR REPLACE FUNCTION SCHEMA.enqueue_plain(
+    p_queue text, p_times bigint[], p_delays boolean[], p_payloads bytea[], p_urgent boolean,
+    p_tell boolean
+) RETURNS TABLE (o_id bigint, o_put smallint, o_due bigint, o_soon boolean)
+LANGUAGE sql AS $$
+    SELECT * FROM SCHEMA.enqueue_plain(p_queue, p_times, p_delays, p_payloads, p_urgent, NULL, NULL, p_tell)
 $$;
 
 -- Whether a push with a schedule comes after its time.
@@ -158,12 +180,13 @@ $$;
 -- Inserts jobs one by one. `p_merges`: 0 keep, 1 earliest, 2 latest, 3 debounce. `p_mosts`: the bound of a
 -- debounce, or null. A merge without a schedule keeps the job's schedule, and one that is not urgent keeps
 -- the job's urgency. A push with a schedule that comes after its time changes no job, because that run may be
--- done already; so the clock is read after the job is locked. Returns 0 new, 1 merged, 2 kept, and the time
+-- done already; so the clock is read after the job is locked. An open job is marked by a cancel only if a
+-- process of version 9 has returned it since; any push replaces such a job. Returns 0 new, 1 merged, 2 kept, and the time
 -- that was set.
 CREATE OR REPLACE FUNCTION SCHEMA.enqueue(
     p_queue text, p_times bigint[], p_delays boolean[], p_payloads bytea[],
     p_keys bytea[], p_merges smallint[], p_mosts bigint[], p_most_delays boolean[],
-    p_schedules text[], p_urgents boolean[], p_tell boolean
+    p_schedules text[], p_urgents boolean[], p_kinds text[], p_options text[], p_tell boolean
 ) RETURNS TABLE (o_id bigint, o_put smallint, o_due bigint, o_soon boolean)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -179,9 +202,9 @@ DECLARE
 BEGIN
     FOR v_new IN
         SELECT * FROM unnest(p_times, p_delays, p_payloads, p_keys, p_merges, p_mosts, p_most_delays,
-                p_schedules, p_urgents)
-            WITH ORDINALITY
-                AS a(time, delay, payload, key, merge, most, most_delay, schedule, urgent, ord)
+                p_schedules, p_urgents, p_kinds, p_options)
+            WITH ORDINALITY AS a(time, delay, payload, key, merge, most, most_delay, schedule, urgent, kind,
+                options, ord)
         ORDER BY a.ord
     LOOP
         v_at := SCHEMA.resolve(v_now, v_new.time, v_new.delay);
@@ -202,15 +225,17 @@ BEGIN
             o_due := c_never;
             o_soon := false;
             UPDATE SCHEMA.job j SET payload = v_new.payload, schedule = v_new.schedule,
-                urgent = j.urgent OR v_new.urgent, most = v_at
+                urgent = j.urgent OR v_new.urgent, most = v_at, kind = v_new.kind, options = v_new.options
             WHERE j.id = v_begun AND v_new.merge <> 0;
             RETURN NEXT;
             CONTINUE;
         END IF;
         LOOP
-            SELECT j.id, j.at, j.most, j.token INTO v_old FROM SCHEMA.job j
+            SELECT j.id, j.at, j.most, j.token, j.cancelled INTO v_old FROM SCHEMA.job j
             WHERE j.queue = v_queue AND j.key = v_new.key AND j.run = 0 FOR UPDATE;
-            IF FOUND AND (v_new.merge = 0 OR SCHEMA.is_late(v_new.schedule, v_new.delay, v_at)) THEN
+            IF FOUND AND NOT v_old.cancelled
+                AND (v_new.merge = 0 OR SCHEMA.is_late(v_new.schedule, v_new.delay, v_at))
+            THEN
                 o_id := v_old.id;
                 o_put := 2;
                 o_due := c_never;
@@ -226,7 +251,7 @@ BEGIN
                 UPDATE SCHEMA.job j SET due = o_due, at = o_due, payload = v_new.payload,
                     schedule = coalesce(v_new.schedule, j.schedule),
                     most = CASE WHEN v_new.schedule IS NULL THEN j.most ELSE c_never END, urgent = j.urgent OR v_new.urgent,
-                    token = NULL
+                    token = NULL, kind = v_new.kind, options = v_new.options, cancelled = false
                 WHERE j.id = o_id;
                 IF SCHEMA.is_unconfirmed(v_old.token) THEN
                     PERFORM SCHEMA.recall(v_queue);
@@ -235,8 +260,9 @@ BEGIN
             END IF;
             o_put := 0;
             o_due := least(v_at, v_most);
-            INSERT INTO SCHEMA.job AS j (queue, due, at, most, key, payload, schedule, urgent)
-            VALUES (v_queue, o_due, o_due, v_most, v_new.key, v_new.payload, v_new.schedule, v_new.urgent)
+            INSERT INTO SCHEMA.job AS j (queue, due, at, most, key, payload, schedule, urgent, kind, options)
+            VALUES (v_queue, o_due, o_due, v_most, v_new.key, v_new.payload, v_new.schedule, v_new.urgent,
+                v_new.kind, v_new.options)
             ON CONFLICT (queue, key, run) WHERE key IS NOT NULL DO NOTHING
             RETURNING j.id INTO o_id;
             -- Otherwise another transaction has inserted the key, which is now visible.
@@ -252,10 +278,22 @@ BEGIN
 END
 $$;
 
--- Like the one below, with all parameters: `SELECT durable.push('mails', 'payload', NULL, NULL, true)` is
--- urgent. Without default values, so that it is not ambiguous with the one below.
+-- For processes of versions 8 and 9.
+CREATE OR REPLACE FUNCTION SCHEMA.enqueue(
+    p_queue text, p_times bigint[], p_delays boolean[], p_payloads bytea[],
+    p_keys bytea[], p_merges smallint[], p_mosts bigint[], p_most_delays boolean[],
+    p_schedules text[], p_urgents boolean[], p_tell boolean
+) RETURNS TABLE (o_id bigint, o_put smallint, o_due bigint, o_soon boolean)
+LANGUAGE sql AS $$
+    SELECT * FROM SCHEMA.enqueue(p_queue, p_times, p_delays, p_payloads, p_keys, p_merges, p_mosts,
+        p_most_delays, p_schedules, p_urgents, NULL, NULL, p_tell)
+$$;
+
+-- Like the one below, with all parameters: a job with a kind, and options as text. The others have no default
+-- values, so that it is not ambiguous with those below.
 CREATE OR REPLACE FUNCTION SCHEMA.push(
-    p_queue text, p_payload bytea, p_due timestamptz, p_key bytea, p_urgent boolean
+    p_queue text, p_payload bytea, p_due timestamptz, p_key bytea, p_urgent boolean, p_kind text,
+    p_options text DEFAULT NULL
 ) RETURNS bigint
 LANGUAGE sql AS $$
     SELECT o_id FROM SCHEMA.enqueue(
@@ -265,7 +303,15 @@ LANGUAGE sql AS $$
         ARRAY[(p_due > '-infinity') IS NOT TRUE],
         ARRAY[p_payload], ARRAY[p_key], ARRAY[0::smallint],
         ARRAY[NULL::bigint], ARRAY[NULL::boolean], ARRAY[NULL::text],
-        ARRAY[coalesce(p_urgent, false)], true)
+        ARRAY[coalesce(p_urgent, false)], ARRAY[p_kind], ARRAY[p_options], true)
+$$;
+
+-- `SELECT durable.push('mails', 'payload', NULL, NULL, true)` is urgent.
+CREATE OR REPLACE FUNCTION SCHEMA.push(
+    p_queue text, p_payload bytea, p_due timestamptz, p_key bytea, p_urgent boolean
+) RETURNS bigint
+LANGUAGE sql AS $$
+    SELECT SCHEMA.push(p_queue, p_payload, p_due, p_key, p_urgent, NULL)
 $$;
 
 -- For any client in any language, in its own transaction: `SELECT durable.push('mails', 'payload')`. If the
@@ -281,11 +327,28 @@ $$;
 -- For clients without a binary type: payload and key as UTF-8 text. Not an overload of `push`, because a
 -- literal ('\x00ff') or a parameter without a type would then be resolved as text instead of bytes.
 CREATE OR REPLACE FUNCTION SCHEMA.push_text(
+    p_queue text, p_payload text, p_due timestamptz, p_key text, p_urgent boolean, p_kind text,
+    p_options text DEFAULT NULL
+) RETURNS bigint
+LANGUAGE sql AS $$
+    SELECT SCHEMA.push(p_queue, convert_to(p_payload, 'UTF8'), p_due, convert_to(p_key, 'UTF8'), p_urgent,
+        p_kind, p_options)
+$$;
+
+CREATE OR REPLACE FUNCTION SCHEMA.push_text(
     p_queue text, p_payload text, p_due timestamptz DEFAULT NULL, p_key text DEFAULT NULL,
     p_urgent boolean DEFAULT false
 ) RETURNS bigint
 LANGUAGE sql AS $$
-    SELECT SCHEMA.push(p_queue, convert_to(p_payload, 'UTF8'), p_due, convert_to(p_key, 'UTF8'), p_urgent)
+    SELECT SCHEMA.push_text(p_queue, p_payload, p_due, p_key, p_urgent, NULL)
+$$;
+
+CREATE OR REPLACE FUNCTION SCHEMA.push_json(
+    p_queue text, p_payload jsonb, p_due timestamptz, p_key text, p_urgent boolean, p_kind text,
+    p_options text DEFAULT NULL
+) RETURNS bigint
+LANGUAGE sql AS $$
+    SELECT SCHEMA.push_text(p_queue, p_payload::text, p_due, p_key, p_urgent, p_kind, p_options)
 $$;
 
 CREATE OR REPLACE FUNCTION SCHEMA.push_json(

@@ -1,19 +1,19 @@
 -- Claims with serial keys: at most one job of each key runs at a time.
 
 -- Claims up to `p_room` jobs, one by one: due jobs, or jobs that fall due by the horizon if they are not
--- started. `p_from`, `p_from_id` and `p_held` are the floor of `turn_9`. A job whose key is held is
+-- started. `p_from`, `p_from_id` and `p_held` are the floor of `turn_10`. A job whose key is held is
 -- postponed, and so is an open one if a job of its key that was started before waits. Jobs that are
 -- postponed, or locked by another transaction, make room for later ones.
 --
 -- All jobs of the key are locked before one is claimed or postponed, so that a concurrent settle of one of
 -- them is either visible here, or sees this change. If another transaction has locked one of them, the job is
 -- skipped without waiting.
-CREATE OR REPLACE FUNCTION SCHEMA.claim_serially_9(
+CREATE OR REPLACE FUNCTION SCHEMA.claim_serially_10(
     p_queue bigint, p_now bigint, p_token uuid, p_begins boolean, p_urgent boolean, p_room bigint,
     p_horizon bigint, p_lease bigint, p_from bigint, p_from_id bigint, p_held bigint
 ) RETURNS TABLE (
     o_id bigint, o_at bigint, o_started boolean, o_attempts integer, o_key bytea, o_payload bytea,
-    o_schedule text, o_urgent boolean
+    o_schedule text, o_urgent boolean, o_kind text, o_options text, o_failures text, o_cancelled boolean
 )
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -103,13 +103,15 @@ BEGIN
                 started = true, attempts = j.attempts + 1,
                 run = CASE WHEN j.key IS NULL THEN 0 ELSE j.id END
             WHERE j.id = v_id
-            RETURNING j.id, j.at, true, j.attempts, j.key, j.payload, j.schedule, j.urgent;
+            RETURNING j.id, j.at, true, j.attempts, j.key, j.payload, j.schedule, j.urgent, j.kind, j.options,
+                j.failures, j.cancelled;
         ELSE
             RETURN QUERY
             UPDATE SCHEMA.job j SET token = p_token, started = false,
                 due = greatest(j.at, SCHEMA.after(p_now, p_lease))
             WHERE j.id = v_id
-            RETURNING j.id, j.at, false, j.attempts, j.key, j.payload, j.schedule, j.urgent;
+            RETURNING j.id, j.at, false, j.attempts, j.key, j.payload, j.schedule, j.urgent, j.kind, j.options,
+                j.failures, j.cancelled;
         END IF;
         v_room := v_room - 1;
     END LOOP;

@@ -24,9 +24,10 @@ END
 $$;
 
 -- A settle that is carried out separately. Acts: 3 retry, 4 bury (the number of uncounted attempts is in its
--- time), 5 release, 6 again.
+-- time), 5 release, 6 again, 7 postpone. A marked job is not returned but deleted.
 CREATE OR REPLACE FUNCTION SCHEMA.settle(
-    p_now bigint, p_act smallint, p_id bigint, p_token uuid, p_time bigint, p_delay boolean, p_error text
+    p_now bigint, p_act smallint, p_id bigint, p_token uuid, p_time bigint, p_delay boolean, p_error text,
+    p_failures text
 ) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -36,8 +37,10 @@ BEGIN
         WITH gone AS (
             DELETE FROM SCHEMA.job j WHERE j.id = p_id AND j.token = p_token AND j.started RETURNING j.*
         )
-        INSERT INTO SCHEMA.dead (id, queue, attempts, buried, key, payload, error, schedule, urgent)
-        SELECT g.id, g.queue, g.attempts - p_time, p_now, g.key, g.payload, p_error, g.schedule, g.urgent
+        INSERT INTO SCHEMA.dead (id, queue, attempts, buried, key, payload, error, schedule, urgent, kind, options,
+            failures)
+        SELECT g.id, g.queue, g.attempts - p_time, p_now, g.key, g.payload, p_error, g.schedule, g.urgent,
+            g.kind, g.options, coalesce(p_failures, g.failures)
         FROM gone g;
         RETURN FOUND;
     END IF;
@@ -45,24 +48,23 @@ BEGIN
         -- Only if it still has a schedule, which a cancel may have removed. A push during the run may have
         -- set an earlier time.
         UPDATE SCHEMA.job j SET due = least(v_at, j.most), at = least(v_at, j.most),
-            most = 9223372036854775807, attempts = 0,
+            most = 9223372036854775807, attempts = 0, failures = NULL,
             token = NULL, started = false
-        WHERE j.id = p_id AND j.token = p_token AND j.started AND j.schedule IS NOT NULL;
-        IF NOT FOUND THEN
-            DELETE FROM SCHEMA.job j WHERE j.id = p_id AND j.token = p_token AND j.started;
-            RETURN FOUND;
-        END IF;
+        WHERE j.id = p_id AND j.token = p_token AND j.started AND j.schedule IS NOT NULL AND NOT j.cancelled;
     ELSIF p_act = 3 THEN
         UPDATE SCHEMA.job j SET due = v_at, at = v_at, most = greatest(j.most, v_at), token = NULL,
-            started = false
-        WHERE j.id = p_id AND j.token = p_token AND j.started;
+            started = false, failures = coalesce(p_failures, j.failures)
+        WHERE j.id = p_id AND j.token = p_token AND j.started AND NOT j.cancelled;
     ELSE
-        UPDATE SCHEMA.job j SET due = j.at, attempts = j.attempts - j.started::integer, token = NULL,
+        UPDATE SCHEMA.job j SET due = CASE p_act WHEN 7 THEN greatest(j.at, v_at) ELSE j.at END,
+            attempts = j.attempts - j.started::integer, token = NULL,
             started = false
-        WHERE j.id = p_id AND j.token = p_token;
+        WHERE j.id = p_id AND j.token = p_token AND NOT j.cancelled;
     END IF;
     IF NOT FOUND THEN
-        RETURN false;
+        DELETE FROM SCHEMA.job j
+        WHERE j.id = p_id AND j.token = p_token AND (j.started OR p_act IN (5, 7)) AND (j.cancelled OR p_act = 6);
+        RETURN FOUND;
     END IF;
     PERFORM SCHEMA.reopen(p_id);
     RETURN true;
@@ -131,7 +133,7 @@ BEGIN
 END
 $$;
 
--- Returns the first job of each index from the floor on: see `turn_9`. Locks no rows. For free and urgent
+-- Returns the first job of each index from the floor on: see `turn_10`. Locks no rows. For free and urgent
 -- jobs, also the ids.
 CREATE OR REPLACE FUNCTION SCHEMA.firsts(
     p_queue bigint, p_free bigint, p_free_id bigint, p_urgent bigint, p_urgent_id bigint, p_held bigint
@@ -195,14 +197,14 @@ LANGUAGE sql VOLATILE AS $$
         + pg_stat_get_xact_tuples_returned('SCHEMA.job_urgent'::regclass)
 $$;
 
--- The claim of `turn_9` if leases have expired: returns the first of their jobs and of the free ones up to
+-- The claim of `turn_10` if leases have expired: returns the first of their jobs and of the free ones up to
 -- `p_last`. It locks more jobs than it returns.
-CREATE OR REPLACE FUNCTION SCHEMA.claim_ended(
+CREATE OR REPLACE FUNCTION SCHEMA.claim_ended_10(
     p_queue bigint, p_now bigint, p_token uuid, p_begins boolean, p_room bigint, p_last bigint, p_lease bigint,
     p_free bigint, p_free_id bigint, p_held bigint
 ) RETURNS TABLE (
     o_id bigint, o_at bigint, o_started boolean, o_attempts integer, o_key bytea, o_payload bytea,
-    o_schedule text, o_urgent boolean
+    o_schedule text, o_urgent boolean, o_kind text, o_options text, o_failures text, o_cancelled boolean
 )
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -229,7 +231,8 @@ BEGIN
         WHERE q.id = p_queue AND NOT q.paused
         ORDER BY c.due, c.id LIMIT p_room
     ))
-    RETURNING j.id, j.at, j.started, j.attempts, j.key, j.payload, j.schedule, j.urgent;
+    RETURNING j.id, j.at, j.started, j.attempts, j.key, j.payload, j.schedule, j.urgent, j.kind, j.options,
+        j.failures, j.cancelled;
 END
 $$;
 
@@ -247,15 +250,16 @@ $$;
 -- the last element is the time at which the floor was found by reading from the beginning (a seek). After
 -- `c_seek`, or if the floor was lowered to the beginning, the next turn seeks again. Null: few entries are in
 -- front, and there is no floor.
-CREATE OR REPLACE FUNCTION SCHEMA.turn_9(
+CREATE OR REPLACE FUNCTION SCHEMA.turn_10(
     p_queue text, p_sync boolean, p_apart boolean,
     p_acts smallint[], p_ids bigint[], p_tokens uuid[], p_times bigint[], p_delays boolean[],
-    p_errors text[],
+    p_errors text[], p_failures text[],
     p_token uuid, p_max bigint, p_start bigint, p_ahead bigint, p_horizon bigint, p_lease bigint,
     p_urgent boolean, p_floor bigint[]
 ) RETURNS TABLE (
     o_id bigint, o_at bigint, o_started boolean, o_attempts integer, o_key bytea, o_payload bytea,
-    o_schedule text, o_urgent boolean, o_done integer[], o_early integer[], o_first bigint, o_first_free bigint, o_raised boolean,
+    o_schedule text, o_urgent boolean, o_kind text, o_options text, o_failures text, o_cancelled boolean,
+    o_done integer[], o_early integer[], o_first bigint, o_first_free bigint, o_raised boolean,
     o_free_key boolean, o_floor bigint[]
 )
 LANGUAGE plpgsql AS $$
@@ -320,14 +324,14 @@ BEGIN
     -- All others, in order. Also finds out which failed starts are only early.
     IF cardinality(v_done) < cardinality(p_acts) THEN
         FOR v_each IN
-            SELECT * FROM unnest(p_acts, p_ids, p_tokens, p_times, p_delays, p_errors) WITH ORDINALITY
-                AS a(act, id, token, time, delay, error, ord)
+            SELECT * FROM unnest(p_acts, p_ids, p_tokens, p_times, p_delays, p_errors, p_failures) WITH ORDINALITY
+                AS a(act, id, token, time, delay, error, failures, ord)
             WHERE a.ord <> ALL (v_done)
             ORDER BY a.ord
         LOOP
             IF (CASE
                 WHEN v_each.act > 2 THEN SCHEMA.settle(v_now, v_each.act, v_each.id, v_each.token,
-                    v_each.time, v_each.delay, v_each.error)
+                    v_each.time, v_each.delay, v_each.error, v_each.failures)
                 WHEN p_apart THEN false
                 ELSE cardinality(SCHEMA.settle_many(v_queue, v_now, ARRAY[v_each.act],
                     ARRAY[v_each.id], ARRAY[v_each.token], ARRAY[v_each.time])) > 0
@@ -348,7 +352,7 @@ BEGIN
         -- Jobs that are no longer leased. Starts and extensions end no lease.
         v_keys := ARRAY(
             SELECT k.key FROM unnest(v_keys, p_acts) WITH ORDINALITY AS k(key, act, ord)
-            WHERE k.act > 1 AND k.key IS NOT NULL AND k.ord = ANY (v_done)
+            WHERE k.act > 1 AND k.act <> 7 AND k.key IS NOT NULL AND k.ord = ANY (v_done)
         );
         -- Restores the due times of postponed jobs, which are earlier. `>` would imply the condition of
         -- `job_due`, so that the plan could read all jobs by that index.
@@ -407,7 +411,7 @@ BEGIN
             RETURN QUERY
             SELECT c.*, NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
                 NULL::boolean, NULL::bigint[]
-            FROM SCHEMA.claim_serially_9(v_queue, v_now, p_token, v_each.begins, v_each.urgent, v_more,
+            FROM SCHEMA.claim_serially_10(v_queue, v_now, p_token, v_each.begins, v_each.urgent, v_more,
                 p_horizon, p_lease, CASE WHEN v_each.urgent THEN v_urgent ELSE v_free END,
                 CASE WHEN v_each.urgent THEN v_urgent_id ELSE v_free_id END, v_held) c;
             GET DIAGNOSTICS v_more = ROW_COUNT;
@@ -433,7 +437,8 @@ BEGIN
                     AND j.urgent AND j.due <= v_now AND (j.due, j.id) >= (v_urgent, v_urgent_id)
                 ORDER BY j.due, j.id LIMIT least(p_start, p_max) FOR UPDATE SKIP LOCKED
             ))
-            RETURNING j.id, j.at, true, j.attempts, j.key, j.payload, j.schedule, j.urgent,
+            RETURNING j.id, j.at, true, j.attempts, j.key, j.payload, j.schedule, j.urgent, j.kind,
+                j.options, j.failures, j.cancelled,
                 NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
                 NULL::boolean, NULL::bigint[];
             GET DIAGNOSTICS v_begun = ROW_COUNT;
@@ -449,7 +454,8 @@ BEGIN
                     AND j.urgent AND j.due <= v_now AND (j.due, j.id) >= (v_urgent, v_urgent_id)
                 ORDER BY j.due, j.id LIMIT least(p_ahead, p_max - v_begun) FOR UPDATE SKIP LOCKED
             ))
-            RETURNING j.id, j.at, false, j.attempts, j.key, j.payload, j.schedule, j.urgent,
+            RETURNING j.id, j.at, false, j.attempts, j.key, j.payload, j.schedule, j.urgent, j.kind,
+                j.options, j.failures, j.cancelled,
                 NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
                 NULL::boolean, NULL::bigint[];
             GET DIAGNOSTICS v_ahead = ROW_COUNT;
@@ -460,7 +466,7 @@ BEGIN
                 RETURN QUERY
                 SELECT c.*, NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
                     NULL::boolean, NULL::bigint[]
-                FROM SCHEMA.claim_ended(v_queue, v_now, p_token, true, least(p_start, p_max) - v_begun,
+                FROM SCHEMA.claim_ended_10(v_queue, v_now, p_token, true, least(p_start, p_max) - v_begun,
                     v_now, p_lease, v_free, v_free_id, v_held) c;
             ELSE
                 RETURN QUERY
@@ -472,7 +478,8 @@ BEGIN
                         AND j.token IS NULL AND j.due <= v_now AND (j.due, j.id) >= (v_free, v_free_id)
                     ORDER BY j.due, j.id LIMIT least(p_start, p_max) - v_begun FOR UPDATE SKIP LOCKED
                 ))
-                RETURNING j.id, j.at, true, j.attempts, j.key, j.payload, j.schedule, j.urgent,
+                RETURNING j.id, j.at, true, j.attempts, j.key, j.payload, j.schedule, j.urgent, j.kind,
+                    j.options, j.failures, j.cancelled,
                     NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
                     NULL::boolean, NULL::bigint[];
             END IF;
@@ -486,7 +493,7 @@ BEGIN
                 RETURN QUERY
                 SELECT c.*, NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
                     NULL::boolean, NULL::bigint[]
-                FROM SCHEMA.claim_ended(v_queue, v_now, p_token, false, least(p_ahead, p_max - v_begun) - v_ahead,
+                FROM SCHEMA.claim_ended_10(v_queue, v_now, p_token, false, least(p_ahead, p_max - v_begun) - v_ahead,
                     SCHEMA.after(v_now, p_horizon), p_lease, v_free, v_free_id, v_held) c;
             ELSE
                 RETURN QUERY
@@ -499,7 +506,8 @@ BEGIN
                         AND (j.due, j.id) >= (v_free, v_free_id)
                     ORDER BY j.due, j.id LIMIT least(p_ahead, p_max - v_begun) - v_ahead FOR UPDATE SKIP LOCKED
                 ))
-                RETURNING j.id, j.at, false, j.attempts, j.key, j.payload, j.schedule, j.urgent,
+                RETURNING j.id, j.at, false, j.attempts, j.key, j.payload, j.schedule, j.urgent, j.kind,
+                    j.options, j.failures, j.cancelled,
                     NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
                     NULL::boolean, NULL::bigint[];
             END IF;
@@ -557,6 +565,25 @@ BEGIN
 END
 $$;
 
+-- For processes of version 9.
+CREATE OR REPLACE FUNCTION SCHEMA.turn_9(
+    p_queue text, p_sync boolean, p_apart boolean,
+    p_acts smallint[], p_ids bigint[], p_tokens uuid[], p_times bigint[], p_delays boolean[],
+    p_errors text[],
+    p_token uuid, p_max bigint, p_start bigint, p_ahead bigint, p_horizon bigint, p_lease bigint,
+    p_urgent boolean, p_floor bigint[]
+) RETURNS TABLE (
+    o_id bigint, o_at bigint, o_started boolean, o_attempts integer, o_key bytea, o_payload bytea,
+    o_schedule text, o_urgent boolean, o_done integer[], o_early integer[], o_first bigint, o_first_free bigint, o_raised boolean,
+    o_free_key boolean, o_floor bigint[]
+)
+LANGUAGE sql AS $$
+    SELECT t.o_id, t.o_at, t.o_started, t.o_attempts, t.o_key, t.o_payload, t.o_schedule, t.o_urgent, t.o_done,
+        t.o_early, t.o_first, t.o_first_free, t.o_raised, t.o_free_key, t.o_floor
+    FROM SCHEMA.turn_10(p_queue, p_sync, p_apart, p_acts, p_ids, p_tokens, p_times, p_delays, p_errors, NULL,
+        p_token, p_max, p_start, p_ahead, p_horizon, p_lease, p_urgent, p_floor) t
+$$;
+
 -- For processes of version 8: from the beginning, each time.
 CREATE OR REPLACE FUNCTION SCHEMA.turn_7(
     p_queue text, p_sync boolean, p_apart boolean,
@@ -578,19 +605,32 @@ $$;
 
 -- Called after a response was lost: returns the jobs that this claim holds, all of whose leases end within
 -- `p_lease`.
-CREATE OR REPLACE FUNCTION SCHEMA.held_by_6(p_queue text, p_token uuid, p_lease bigint)
+CREATE OR REPLACE FUNCTION SCHEMA.held_by_10(p_queue text, p_token uuid, p_lease bigint)
 RETURNS TABLE (
     o_id bigint, o_at bigint, o_started boolean, o_attempts integer, o_key bytea, o_payload bytea,
-    o_schedule text, o_urgent boolean
+    o_schedule text, o_urgent boolean, o_kind text, o_options text, o_failures text, o_cancelled boolean
 )
 LANGUAGE plpgsql AS $$
 DECLARE
     v_end bigint := SCHEMA.after(SCHEMA.clock(), p_lease);
 BEGIN
     RETURN QUERY
-    SELECT j.id, j.at, j.started, j.attempts, j.key, j.payload, j.schedule, j.urgent FROM SCHEMA.job j
+    SELECT j.id, j.at, j.started, j.attempts, j.key, j.payload, j.schedule, j.urgent, j.kind, j.options,
+        j.failures, j.cancelled
+    FROM SCHEMA.job j
     WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.name = p_queue)
         AND j.due <= v_end AND j.token = p_token
     ORDER BY j.due, j.id;
 END
+$$;
+
+-- For processes of versions 8 and 9.
+CREATE OR REPLACE FUNCTION SCHEMA.held_by_6(p_queue text, p_token uuid, p_lease bigint)
+RETURNS TABLE (
+    o_id bigint, o_at bigint, o_started boolean, o_attempts integer, o_key bytea, o_payload bytea,
+    o_schedule text, o_urgent boolean
+)
+LANGUAGE sql AS $$
+    SELECT h.o_id, h.o_at, h.o_started, h.o_attempts, h.o_key, h.o_payload, h.o_schedule, h.o_urgent
+    FROM SCHEMA.held_by_10(p_queue, p_token, p_lease) h
 $$;

@@ -44,7 +44,7 @@ fn acknowledged_jobs_stay_done_when_the_server_crashes_at_once() {
         .claimed
         .unwrap()
         .leases;
-    let acts = [Act::Ack, Act::Ack, Act::Bury { error: "no" }];
+    let acts = [Act::Ack, Act::Ack, Act::bury("no")];
     for (lease, act) in leases.iter().zip(acts) {
         let settle = Settle {
             id: lease.id,

@@ -90,7 +90,7 @@ fn no_call_waits_for_an_open_transaction_of_the_application() {
                 start,
                 settle(&released, Act::Extend { lease: LIMIT * 10 }),
                 settle(&acked, Act::Ack),
-                settle(&retried, Act::Retry { when: When::NOW }),
+                settle(&retried, Act::retry(When::NOW)),
                 settle(&released, Act::Release),
             ];
             let turn = watchdog(LIMIT, || {

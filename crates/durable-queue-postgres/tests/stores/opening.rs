@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use ::postgres::Config;
-use durable_queue::store::{Act, Settle};
+use durable_queue::store::{Act, Lease, Settle};
 use durable_queue::{ErrorKind, SAFETY_LOOK, Store, Token};
 use durable_queue_postgres::PostgresStore;
 use durable_queue_postgres::{PROBE_EVERY, SCHEMA};
@@ -51,7 +51,12 @@ fn compatible_tables_of_a_newer_version_are_used_unchanged() {
 #[test]
 fn tables_of_an_older_version_are_migrated_and_keep_their_jobs() {
     // The additions of each version, and statements that remove them.
-    const ADDED: [(i32, &str); 7] = [
+    const ADDED: [(i32, &str); 8] = [
+        (
+            10,
+            "DROP INDEX SCHEMA.job_cancelled; ALTER TABLE SCHEMA.job
+            DROP COLUMN kind, DROP COLUMN options, DROP COLUMN failures, DROP COLUMN cancelled",
+        ),
         (
             9,
             "DROP INDEX SCHEMA.job_free; DROP INDEX SCHEMA.job_held;
@@ -88,7 +93,13 @@ fn tables_of_an_older_version_are_migrated_and_keep_their_jobs() {
             }
         }
         // Columns of dead letters that disappeared with the table, or are one of these.
-        for (version, column) in [(6, "urgent"), (3, "schedule")] {
+        for (version, column) in [
+            (10, "kind"),
+            (10, "options"),
+            (10, "failures"),
+            (6, "urgent"),
+            (3, "schedule"),
+        ] {
             if (2..version).contains(&older) {
                 database.sql(&format!("ALTER TABLE SCHEMA.dead DROP COLUMN {column}"));
             }
@@ -102,6 +113,10 @@ fn tables_of_an_older_version_are_migrated_and_keep_their_jobs() {
         let claimed = store.turn("queue", &[], Some(claim)).unwrap().claimed;
         let leases = claimed.unwrap().leases;
         assert_eq!(leases.len(), jobs + 1);
+        let texts =
+            |lease: &Lease| [&lease.kind, &lease.options, &lease.failures].map(Clone::clone);
+        assert!(leases.iter().flat_map(texts).all(|text| text.is_none()));
+        assert!(!leases.iter().any(|lease| lease.cancelled));
         let release = leases.iter().map(|lease| Settle {
             id: lease.id,
             token: lease.token,

@@ -179,7 +179,7 @@ fn a_dead_letter_deleted_concurrently_with_its_redrive_is_gone() {
     let bury = Settle {
         id,
         token: claim.token,
-        act: Act::Bury { error: "no" },
+        act: Act::bury("no"),
     };
     database.store.turn("queue", &[bury], None).unwrap();
     let change = of(id, "SELECT SCHEMA.delete_dead('queue', ARRAY[OPEN])");

@@ -61,11 +61,9 @@ fn a_full_server_is_reported_by_each_call_and_loses_nothing() {
             store.enqueue_in(&mut transaction, "queue", &[JOB]).err(),
             store.turn("queue", &[], Some(claim_of(1))).err(),
             store.turn("queue", &settles(Act::Ack), None).err(),
+            store.turn("queue", &settles(Act::bury("no")), None).err(),
             store
-                .turn("queue", &settles(Act::Bury { error: "no" }), None)
-                .err(),
-            store
-                .turn("queue", &settles(Act::Retry { when }), Some(claim_of(1)))
+                .turn("queue", &settles(Act::retry(when)), Some(claim_of(1)))
                 .err(),
             store.cancel("queue", ids[2].id().into()).err(),
             store.reset("queue", ids[2].id().into(), when).err(),

@@ -58,7 +58,7 @@ fn settled_during(change: &str, waits: bool) -> Option<Vec<&'static str>> {
             let settle = Settle {
                 id: running,
                 token,
-                act: Act::Retry { when: When::NOW },
+                act: Act::retry(When::NOW),
             };
             store.turn("queue", &[settle], None).unwrap()
         });

@@ -90,10 +90,10 @@ impl<'d> Role<'d> {
         );
         let acts = settles(&[
             Act::Extend { lease },
-            Act::Bury { error: "no" },
-            Act::Bury { error: "no" },
+            Act::bury("no"),
+            Act::bury("no"),
             Act::Ack,
-            Act::Retry { when: When::NOW },
+            Act::retry(When::NOW),
             Act::Again { when: When::NOW },
         ]);
         assert_eq!(
@@ -219,8 +219,8 @@ fn a_role_that_may_only_create_schemas_installs_upgrades_and_works() {
     role.work().unwrap();
     // An upgrade replaces the functions, and adds what the older version lacks.
     database.sql(
-        "DROP INDEX SCHEMA.job_free; DROP INDEX SCHEMA.job_held;
-        CREATE INDEX job_due ON SCHEMA.job (queue, due, id) WHERE due IS NOT NULL;
+        "ALTER TABLE SCHEMA.job DROP COLUMN kind, DROP COLUMN options, DROP COLUMN failures, DROP COLUMN cancelled;
+        ALTER TABLE SCHEMA.dead DROP COLUMN kind, DROP COLUMN options, DROP COLUMN failures;
         UPDATE SCHEMA.version SET version = version - 1",
     );
     role.work().unwrap();

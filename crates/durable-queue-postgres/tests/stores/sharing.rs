@@ -115,7 +115,7 @@ fn a_turn_without_a_response_ends_before_the_lease() {
         let bury = Settle {
             id: durable_queue::JobId::from_u64(1),
             token: claim.token,
-            act: Act::Bury { error: &error },
+            act: Act::bury(&error),
         };
         let error = store.turn("queue", &[bury], None).unwrap_err();
         assert_eq!(what(&error), (ErrorKind::Unavailable, CarriedOut::Perhaps));

@@ -48,7 +48,7 @@ fn jobs_of_the_maximum_size_are_returned_and_larger_ones_are_rejected() {
     let bury = Settle {
         id: lease.id,
         token: claim.token,
-        act: Act::Bury { error: "" },
+        act: Act::bury(""),
     };
     store.turn(&queue, &[bury], None).unwrap();
     assert!(store.dead(&queue, None, 1).unwrap()[0].payload == payload);

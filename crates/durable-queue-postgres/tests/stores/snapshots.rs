@@ -195,9 +195,9 @@ fn a_job_returned_below_the_floor_by_a_settle_is_claimed_at_once() {
     store.enqueue("queue", &[keyed(b"keyed")]).unwrap();
     let mut held = claim(&store, &[], claim_of(1)).leases.remove(0);
     let acts = [
-        Act::Retry { when: PAST.into() },
+        Act::retry(PAST.into()),
         Act::Release,
-        Act::Retry { when: PAST.into() },
+        Act::retry(PAST.into()),
     ];
     for (round, act) in acts.into_iter().enumerate() {
         // The floor is above it again.

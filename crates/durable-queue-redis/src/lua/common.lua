@@ -7,7 +7,11 @@
 -- A job without a lease is in DUE, by its time; a leased job is in LEASES, by the end of its lease. So jobs
 -- of dead holders fall due by themselves, and no scan skips leased jobs. An urgent job is also in URGENT,
 -- with the same score. JOBS has a record of all values that differ from those of most jobs: see `pack`.
-local DUE, LEASES, URGENT, JOBS, PAYLOADS, PENDING, RUNNING, DEAD, LETTERS, STATE = unpack(KEYS)
+--
+-- EXTRAS has the kind, options, failures and mark of jobs and dead letters that have any. It is another hash
+-- because processes of version 3 write records without values that they do not know. If such a process ends a
+-- job, its entry remains. MARKED has the ids of marked jobs, and of those that such a process has ended.
+local DUE, LEASES, URGENT, JOBS, PAYLOADS, PENDING, RUNNING, DEAD, LETTERS, STATE, EXTRAS, MARKED = unpack(KEYS)
 local NEVER = 9007199254740992
 -- Delay of a job that has to wait for another one of its key, which is due now.
 local SHORTLY = 1000
@@ -129,6 +133,70 @@ local function change(job)
   end
 end
 
+-- Whether any job may have extras. Queues without them pay for this lookup.
+local any_extras
+
+local function has_extras()
+  if any_extras == nil then
+    any_extras = redis.call('EXISTS', EXTRAS) == 1
+  end
+  return any_extras
+end
+
+-- Reads the extras of jobs or dead letters.
+local function load_extras(jobs)
+  if not has_extras() then
+    return
+  end
+  local ids = {}
+  for index, job in ipairs(jobs) do
+    ids[index] = job.id
+  end
+  for index, record in ipairs(fetch(EXTRAS, ids)) do
+    local job = jobs[index]
+    if record and not job.extras then
+      local is_read, kind, options, failures, cancelled = pcall(cmsgpack.unpack, record)
+      if is_read and is_text(kind) and is_text(options) and is_text(failures) then
+        job.extras = { kind = kind, options = options, failures = failures, cancelled = cancelled }
+        job.was_cancelled = cancelled
+      end
+    end
+    job.extras = job.extras or {}
+  end
+end
+
+-- Returns the extras of a job, which must not be changed.
+local function extras_of(job)
+  if not job.extras then
+    load_extras({ job })
+  end
+  return job.extras or {}
+end
+
+-- Changes some of the extras of a job; false removes them.
+local function change_extras(job, values)
+  local extras = {}
+  for name, value in pairs(extras_of(job)) do
+    extras[name] = value
+  end
+  for name, value in pairs(values) do
+    extras[name] = value
+  end
+  job.extras, job.has_other_extras = extras, true
+  change(job)
+end
+
+-- A cancel was requested while a handler had the job.
+local function is_marked(job)
+  return has_extras() and extras_of(job).cancelled
+end
+
+local function unmark(job)
+  if is_marked(job) then
+    change_extras(job, { cancelled = false })
+  end
+end
+
 -- Lists by key.
 local function lists()
   return setmetatable({}, { __index = function(all, key)
@@ -142,6 +210,34 @@ local function push(list, one, other)
   local count = #list
   list[count + 1] = one
   list[count + 2] = other
+end
+
+-- Entries exist as long as the payload. Dead letters are not marked.
+local function write_extras(job, added, removed, set, deleted)
+  if job.is_gone and has_extras() then
+    push(removed[MARKED], job.id)
+  end
+  if job.is_gone == 'wholly' then
+    if has_extras() then
+      push(deleted[EXTRAS], job.id)
+    end
+  elseif job.has_other_extras then
+    local extras = job.extras
+    local is_now = not job.is_gone and extras.cancelled or false
+    if is_now and not job.was_cancelled then
+      push(added[MARKED], 0, job.id)
+    elseif job.was_cancelled and not is_now then
+      push(removed[MARKED], job.id)
+    end
+    if extras.kind or extras.options or extras.failures or is_now then
+      push(set[EXTRAS], job.id, cmsgpack.pack(extras.kind or false, extras.options or false,
+        extras.failures or false, is_now))
+      any_extras = true
+    else
+      push(deleted[EXTRAS], job.id)
+    end
+    job.was_cancelled, job.has_other_extras = is_now, false
+  end
 end
 
 local function write()
@@ -170,6 +266,7 @@ local function write()
     if job.is_gone == 'wholly' then
       push(deleted[PAYLOADS], job.id)
     end
+    write_extras(job, added, removed, set, deleted)
     job.place, job.has_record, job.is_moved, job.is_changed = place, record, false, false
   end
   changed = {}
@@ -242,6 +339,16 @@ local function reopen(job)
   end
 end
 
+-- The job is no longer open: its key may have another open job.
+local function close(job)
+  if job.key and not job.ran then
+    redis.call('HDEL', PENDING, job.key)
+    redis.call('ZADD', RUNNING, 0, running(job.key) .. job.id)
+    job.ran = true
+    change(job)
+  end
+end
+
 -- Restores the due times of postponed jobs of a serial key. Returns whether there were any.
 local function bring_back(key)
   local any = false
@@ -297,10 +404,17 @@ local function merged(ones, others, most)
   return all, ids
 end
 
--- Appends a lease in the format that the client reads.
+-- Appends a lease in the format that the client reads. `extras`: see `load_extras`.
 local function push_lease(answer, job, payload)
+  local extras = job.extras or {}
+  local has_texts = extras.kind or extras.options or extras.failures
   push(answer, tonumber(job.id), job.at)
-  push(answer, (job.started and 1 or 0) + (job.urgent and 2 or 0), job.attempts)
+  push(answer, (job.started and 1 or 0) + (job.urgent and 2 or 0) + (extras.cancelled and 4 or 0)
+    + (has_texts and 8 or 0), job.attempts)
   push(answer, job.key, payload)
   push(answer, job.schedule)
+  if has_texts then
+    push(answer, extras.kind or false, extras.options or false)
+    push(answer, extras.failures or false)
+  end
 end

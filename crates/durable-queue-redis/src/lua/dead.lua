@@ -1,7 +1,13 @@
 -- Lists dead letters by id. ARGV: the maximum number, and the id after which to start. Returns eight values
--- per letter; most are empty if the letter is missing or invalid.
+-- per letter, and three more if it has a kind, options or failures. Most are empty if the letter is missing or
+-- invalid.
 local ids = redis.call('ZRANGEBYSCORE', DEAD, '(' .. ARGV[2], '+inf', 'LIMIT', 0, ARGV[1])
 local payloads = fetch(PAYLOADS, ids)
+local all = {}
+for index, id in ipairs(ids) do
+  all[index] = { id = id }
+end
+load_extras(all)
 local answer = {}
 for index, letter in ipairs(fetch(LETTERS, ids)) do
   local attempts, buried, error, key, schedule, urgent = read_letter(letter)
@@ -11,6 +17,12 @@ for index, letter in ipairs(fetch(LETTERS, ids)) do
   push(answer, tonumber(ids[index]), key)
   push(answer, payloads[index], attempts)
   push(answer, buried, error)
-  push(answer, schedule, urgent and 1 or 0)
+  local extras = all[index].extras or {}
+  local has_texts = extras.kind or extras.options or extras.failures
+  push(answer, schedule, (urgent and 1 or 0) + (has_texts and 2 or 0))
+  if has_texts then
+    push(answer, extras.kind or false, extras.options or false)
+    push(answer, extras.failures or false)
+  end
 end
 return answer

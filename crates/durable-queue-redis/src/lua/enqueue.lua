@@ -1,7 +1,7 @@
 -- Inserts jobs, in the order of their ids. ARGV, after those of `announce.lua`, for each job: its time, its
--- payload, and its policy, which is empty for a job without key, schedule and urgency. Otherwise these
--- follow: the bound of a debounce (or empty), the key and the schedule, each empty or with a leading `=`, and
--- 1 if it is urgent.
+-- payload, and its policy, which is empty for a job without key, schedule, urgency, kind and options. Otherwise these
+-- follow: the bound of a debounce (or empty), the key and the schedule, each empty or with a leading `=`, and 1
+-- if it is urgent, plus 2 if its kind and its options follow, like the key.
 --
 -- Returns the earliest time that was set; a letter per job: n new, m merged, k kept; and the ids.
 local now = clock()
@@ -56,8 +56,13 @@ while ARGV[index] do
   else
     local most = ARGV[index] == '' and NEVER or resolve(ARGV[index], now)
     local key, schedule = given(ARGV[index + 1]), given(ARGV[index + 2])
-    local urgent = ARGV[index + 3] == '1'
+    local flags = tonumber(ARGV[index + 3])
+    local urgent, has_texts, kind, options = flags % 2 == 1, flags > 1, false, false
     index = index + 4
+    if has_texts then
+      kind, options = given(ARGV[index]), given(ARGV[index + 1])
+      index = index + 2
+    end
     if schedule and has_passed(when) then
       -- That run may be done already.
       policy = 'keep'
@@ -66,7 +71,9 @@ while ARGV[index] do
     local old = begun or key and pending(key)
     if old then
       ids[#ids + 1] = tonumber(old.id)
-      if policy == 'keep' then
+      -- An open job is marked only if a process of version 3 has returned it after the cancel. Any push replaces
+      -- such a job.
+      if policy == 'keep' and not is_marked(old) then
         letters[#letters + 1] = 'k'
       else
         letters[#letters + 1] = 'm'
@@ -87,6 +94,9 @@ while ARGV[index] do
         end
         old.schedule = schedule or old.schedule
         old.urgent = old.urgent or urgent
+        if has_texts or has_extras() then
+          change_extras(old, { kind = kind, options = options, cancelled = false })
+        end
         push(payloads, old.id, payload)
       end
     else
@@ -95,6 +105,9 @@ while ARGV[index] do
       local job = read(id, false, false, at)
       job.most, job.key, job.schedule, job.urgent = most, key, schedule, urgent
       change(job)
+      if has_texts then
+        job.extras, job.has_other_extras = { kind = kind, options = options }, true
+      end
       if key then
         -- So that a later job of the same call finds it.
         redis.call('HSET', PENDING, key, id)

@@ -1,5 +1,6 @@
 -- Lists jobs by the time from which they can be claimed, then by id. ARGV: the maximum number, and optionally
--- the time and id after which to start. Returns the clock and seven values per job.
+-- the time and id after which to start. Returns the clock and for each job seven values, and two more if it has a
+-- kind or failures.
 local now = clock()
 local most, time, id = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 
@@ -34,11 +35,18 @@ end
 
 local jobs, ids = merged(page(DUE), page(LEASES), most)
 local answer = {}
+load_extras(jobs)
 for index, record in ipairs(fetch(JOBS, ids)) do
   local job = read(ids[index], record, jobs[index].place, jobs[index].due)
+  local extras = jobs[index].extras or {}
+  local has_texts = extras.kind or extras.failures
   push(answer, tonumber(job.id), jobs[index].due)
-  push(answer, job.at, (job.token and 1 or 0) + (job.started and 2 or 0) + (job.urgent and 4 or 0))
+  push(answer, job.at, (job.token and 1 or 0) + (job.started and 2 or 0) + (job.urgent and 4 or 0)
+    + (extras.cancelled and 8 or 0) + (has_texts and 16 or 0))
   push(answer, job.attempts, job.key)
   push(answer, job.schedule)
+  if has_texts then
+    push(answer, extras.kind or false, extras.failures or false)
+  end
 end
 return { now, answer }

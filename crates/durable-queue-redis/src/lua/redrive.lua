@@ -12,6 +12,8 @@ for index = 4, #ARGV do
     -- Letters of version 1 have no urgency.
     job.key, job.schedule, job.urgent = key, schedule, urgent or false
     change(job)
+    -- A process of version 3 may have buried a marked job.
+    unmark(job)
     if key then
       -- So that a later letter of the same call finds it.
       redis.call('HSET', PENDING, key, id)

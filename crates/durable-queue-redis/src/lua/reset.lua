@@ -13,6 +13,7 @@ if is_unconfirmed(job) then
 end
 put_at(job, resolve(ARGV[6], now))
 reopen(job)
+unmark(job)
 write()
 announce(job.due)
 return { 1, job.due }

@@ -1,11 +1,11 @@
 -- Settles, then claims, without a visible intermediate state. ARGV, after those of `announce.lua`: the number
 -- of settles, and for each its act, its id, its token and its value (a time, a lease, an error). Then the
 -- claim's token, or nothing for no claim, and its max, start, ahead, horizon and lease, and 1 if urgent jobs
--- come first.
+-- come first. Then the histories of failures: for each, the settle's number and the text.
 --
 -- Returns the clock; 1 if the queue is paused, plus 2 if a job has waited for a key that is now free; a
--- letter per settle: d done, s stale, n not due; for a claim, `first` and `first_free`; and seven values per
--- lease.
+-- letter per settle: d done, s stale, n not due; for a claim, `first` and `first_free`; and the leases: see
+-- `push_lease`.
 local now = clock()
 local is_paused, is_serial = unpack(redis.call('HMGET', STATE, 'paused', 'serial_keys'))
 local count = tonumber(ARGV[4])
@@ -15,11 +15,7 @@ local function start(job, due)
   if not job.started then
     job.attempts = job.attempts + 1
   end
-  if job.key and not job.ran then
-    redis.call('HDEL', PENDING, job.key)
-    redis.call('ZADD', RUNNING, 0, running(job.key) .. job.id)
-    job.ran = true
-  end
+  close(job)
   job.started = true
   job.due, job.is_moved = due, true
   change(job)
@@ -29,6 +25,20 @@ local freed = false
 -- Serial keys of jobs that are no longer held.
 local ended = {}
 
+-- A marked job is not returned.
+local function is_ended(job)
+  if is_marked(job) then
+    remove(job, 'wholly')
+    return true
+  end
+end
+
+local function fail(job, failures)
+  if failures then
+    change_extras(job, { failures = failures })
+  end
+end
+
 local acts = {
   start = function(job, lease)
     if is_paused or not job.started and job.at > now then
@@ -37,10 +47,22 @@ local acts = {
     start(job, after(now, tonumber(lease)))
   end,
   release = function(job)
+    if is_ended(job) then
+      return
+    end
     if job.started then
       job.attempts = job.attempts - 1
     end
     free(job, job.at)
+    reopen(job)
+    freed = true
+  end,
+  postpone = function(job, when)
+    if job.started then
+      job.attempts = job.attempts - 1
+    end
+    free(job, job.at)
+    job.due, job.is_moved = math.max(job.at, resolve(when, now)), true
     reopen(job)
     freed = true
   end,
@@ -51,15 +73,24 @@ local acts = {
   ack = function(job)
     remove(job, 'wholly')
   end,
-  retry = function(job, when)
+  retry = function(job, when, failures)
+    if is_ended(job) then
+      return
+    end
+    fail(job, failures)
     put_at(job, resolve(when, now))
     reopen(job)
     freed = true
   end,
   again = function(job, when)
     -- A cancel may have removed the schedule.
-    if not job.schedule then
+    if is_ended(job) then
+      return
+    elseif not job.schedule then
       return remove(job, 'wholly')
+    end
+    if has_extras() and extras_of(job).failures then
+      change_extras(job, { failures = false })
     end
     -- A push during the run may have set an earlier time.
     free(job, math.min(resolve(when, now), job.most))
@@ -67,7 +98,9 @@ local acts = {
     reopen(job)
     freed = true
   end,
-  bury = function(job, error)
+  bury = function(job, error, failures)
+    fail(job, failures)
+    unmark(job)
     remove(job, 'but for its payload')
     redis.call('ZADD', DEAD, job.id, job.id)
     redis.call('HSET', LETTERS, job.id, cmsgpack.pack(job.attempts, now, error, job.key, job.schedule,
@@ -75,13 +108,18 @@ local acts = {
   end,
 }
 -- Does not count the attempt that the claim has started.
-function acts.reject(job, error)
+function acts.reject(job, error, failures)
   job.attempts = job.attempts - 1
-  acts.bury(job, error)
+  acts.bury(job, error, failures)
 end
 -- Acts that also apply to jobs that were not started.
-local is_for_all = { start = true, release = true }
+local is_for_all = { start = true, release = true, postpone = true }
 local ends_lease = { release = true, ack = true, retry = true, again = true, bury = true, reject = true }
+
+local histories = {}
+for index = 4 * count + (ARGV[4 * count + 5] == '' and 6 or 12), #ARGV, 2 do
+  histories[tonumber(ARGV[index])] = ARGV[index + 1]
+end
 
 local verdicts, ids = {}, {}
 for index = 1, count do
@@ -99,7 +137,7 @@ for index = 1, count do
   if not job or job.is_gone or job.token ~= token or not (job.started or is_for_all[act]) then
     verdicts[index] = 's'
   else
-    verdicts[index] = acts[act](job, value) or 'd'
+    verdicts[index] = acts[act](job, value, histories[index]) or 'd'
     if is_serial and job.key and ends_lease[act] then
       push(ended, job.key)
     end
@@ -252,6 +290,7 @@ end)
 write()
 
 local answer = {}
+load_extras(leases)
 for index, payload in ipairs(fetch(PAYLOADS, lease_ids)) do
   if payload then
     push_lease(answer, leases[index], payload)

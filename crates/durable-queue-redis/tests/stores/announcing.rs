@@ -144,9 +144,7 @@ fn every_call_that_makes_a_job_due_earlier_announces_it() {
         ear.heard(&keys)
     };
     let zero = at(0).as_micros();
-    let retry = Act::Retry {
-        when: When::At(at(0)),
-    };
+    let retry = Act::retry(When::At(at(0)));
     assert_eq!(given_back(retry, None), [zero]);
     assert_eq!(given_back(Act::Release, None), [zero]);
     // Also if the same turn has a claim that does not take it.
@@ -161,7 +159,7 @@ fn every_call_that_makes_a_job_due_earlier_announces_it() {
         act: Act::Release,
     };
     store.turn("queue", &[release], None).unwrap();
-    let bury = Act::Bury { error: "" };
+    let bury = Act::bury("");
     assert!(given_back(bury, None).is_empty());
     store.turn("queue", &[], Some(claim())).unwrap();
     assert_eq!(store.redrive("queue", &[id]).unwrap(), 1);

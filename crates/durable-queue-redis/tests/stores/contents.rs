@@ -67,7 +67,7 @@ fn all_calls(store: &impl Store, name: &str) {
     let bury = Settle {
         id,
         token: claim.token,
-        act: Act::Bury { error: name },
+        act: Act::bury(name),
     };
     store.turn(name, &[bury], None).unwrap();
     assert_eq!(store.dead(name, None, 10).unwrap()[0].error, name);
@@ -211,7 +211,7 @@ fn jobs_of_the_maximum_size_are_returned_and_larger_ones_are_rejected() {
     let turn = store.turn("queue", &[], Some(claim)).unwrap();
     let lease = turn.claimed.unwrap().leases.remove(0);
     assert!(lease.payload == payload && lease.key.as_ref() == Some(&key));
-    let [bury, ack] = [Act::Bury { error: "" }, Act::Ack].map(|act| Settle {
+    let [bury, ack] = [Act::bury(""), Act::Ack].map(|act| Settle {
         id: lease.id,
         token: claim.token,
         act,
@@ -240,7 +240,7 @@ fn jobs_of_the_maximum_size_are_returned_and_larger_ones_are_rejected() {
     assert_eq!(count(store), 0);
 }
 
-/// For each outcome of a job.
+/// For each outcome of a job, also of a job with a kind and failures, and of one that was cancelled in its run.
 #[test]
 fn finished_jobs_leave_no_keys() {
     let Some(keys) = Keys::new() else {
@@ -249,8 +249,16 @@ fn finished_jobs_leave_no_keys() {
     for (number, act) in [
         Act::Ack,
         Act::Again { when: When::NOW },
-        Act::Retry { when: When::NOW },
-        Act::Bury { error: "" },
+        Act::retry(When::NOW),
+        Act::Retry {
+            when: When::NOW,
+            failures: Some("no"),
+        },
+        Act::bury(""),
+        Act::Bury {
+            error: "",
+            failures: Some("no"),
+        },
         Act::Release,
     ]
     .into_iter()
@@ -258,16 +266,27 @@ fn finished_jobs_leave_no_keys() {
     {
         let key = Some(&b"key"[..]);
         let cases = [(None, false), (key, false), (None, true), (key, true)];
-        for ((key, urgent), is_alone) in cases.into_iter().flat_map(|it| [(it, false), (it, true)])
-        {
+        let cases = cases.into_iter().flat_map(|it| [(it, false), (it, true)]);
+        let cases = cases.flat_map(|it| [None, Some("kind")].map(|kind| (it, kind)));
+        let cases = cases.flat_map(|it| [(it, false), (it, true)]);
+        for ((((key, urgent), is_alone), kind), is_cancelled) in cases {
             let store = &keys.store;
-            let job = NewJob { key, urgent, ..JOB };
+            let job = NewJob {
+                key,
+                urgent,
+                kind,
+                ..JOB
+            };
             store.enqueue("queue", &[job]).unwrap();
             let claim = claim();
             let turn = store.turn("queue", &[], Some(claim)).unwrap();
             let lease = turn.claimed.unwrap().leases.remove(0);
             if !is_alone {
                 store.enqueue("queue", &[job]).unwrap();
+            }
+            if is_cancelled {
+                let cancelled = store.cancel("queue", lease.id.into()).unwrap();
+                assert!(!cancelled.is_gone());
             }
             let settle = Settle {
                 id: lease.id,
@@ -284,7 +303,7 @@ fn finished_jobs_leave_no_keys() {
             assert_eq!(
                 left,
                 BTreeSet::from(rest),
-                "{number} {key:?} {urgent} {is_alone}"
+                "{number} {key:?} {urgent} {is_alone} {kind:?} {is_cancelled}"
             );
         }
     }

@@ -33,7 +33,7 @@ fn answered_calls_survive_when_the_server_crashes_at_once() {
     };
     let turn = server.store().turn("queue", &[], Some(claim)).unwrap();
     let leases = turn.claimed.unwrap().leases;
-    let acts = [Act::Ack, Act::Ack, Act::Bury { error: "no" }];
+    let acts = [Act::Ack, Act::Ack, Act::bury("no")];
     for (lease, act) in leases.iter().zip(acts) {
         let before = server.store().stats("queue").unwrap();
         let settle = Settle {

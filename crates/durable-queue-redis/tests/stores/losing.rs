@@ -71,12 +71,7 @@ fn after_the_loss_of_a_key_the_queue_continues_and_lost_jobs_are_dead_letters() 
         // A buried job, one that waits for a retry, and two held ones, one of them with a key.
         store.enqueue("queue", &[JOB, JOB, KEYED, URGENT]).unwrap();
         let leases = claimed(store, 4);
-        let acts = [
-            Act::Bury { error: "no" },
-            Act::Retry {
-                when: durable_queue::When::NOW,
-            },
-        ];
+        let acts = [Act::bury("no"), Act::retry(durable_queue::When::NOW)];
         let acts: Vec<_> = leases
             .iter()
             .zip(acts)
@@ -133,7 +128,7 @@ fn a_remaining_dead_letter_keeps_its_id_when_the_state_is_lost() {
     let store = &keys.store;
     let letter = store.enqueue("queue", &[JOB]).unwrap()[0].id();
     let lease = claimed(store, 1).remove(0);
-    let bury = settle(&lease, Act::Bury { error: "no" });
+    let bury = settle(&lease, Act::bury("no"));
     store.turn("queue", &[bury], None).unwrap();
     keys.run::<()>(cmd("UNLINK").arg(part(&keys, "state")));
     assert_ne!(store.enqueue("queue", &[JOB]).unwrap()[0].id(), letter);

@@ -4,8 +4,8 @@ use std::thread;
 use std::time::Duration;
 
 use ::redis::cmd;
-use durable_queue::store::{Act, Settle};
-use durable_queue::{ErrorKind, Merge, NewJob, Store};
+use durable_queue::store::{Act, ListedJob, Settle};
+use durable_queue::{ErrorKind, Merge, NewJob, Put, Store};
 use durable_queue_redis::RedisStore;
 use durable_queue_redis::{PREFIX, PROBE_EVERY};
 
@@ -19,7 +19,9 @@ fn keys_of_a_newer_version_are_rejected_and_unchanged() {
     };
     keys.store.enqueue("queue", &[JOB]).unwrap();
     let version = keys.key("version");
-    let found: u32 = keys.run(cmd("INCR").arg(&version));
+    let record: String = keys.run(cmd("GET").arg(&version));
+    let found = number(&record) + 1;
+    keys.run::<()>(cmd("SET").arg(&version).arg(found));
     let error = keys.options().open(&keys.address).unwrap_err();
     let newer = ErrorKind::Newer {
         found,
@@ -35,6 +37,12 @@ fn keys_of_a_newer_version_are_rejected_and_unchanged() {
     }
 }
 
+/// Returns the number of a version record.
+fn number(record: &str) -> u32 {
+    let (number, _) = record.split_once(':').unwrap_or((record, ""));
+    number.parse().unwrap()
+}
+
 /// As in a rolling upgrade, when processes of the previous version are restarted.
 #[test]
 fn compatible_keys_of_a_newer_version_are_used_unchanged() {
@@ -42,7 +50,7 @@ fn compatible_keys_of_a_newer_version_are_used_unchanged() {
         return;
     };
     let version = keys.key("version");
-    let current: u32 = keys.run(cmd("GET").arg(&version));
+    let current = number(&keys.run::<String>(cmd("GET").arg(&version)));
     let newer = format!("{}:{current}", current + 1);
     keys.run::<()>(cmd("SET").arg(&version).arg(&newer));
     let store = keys.options().open(&keys.address).unwrap();
@@ -74,7 +82,7 @@ fn keys_of_version_1_are_migrated_and_keep_their_jobs() {
     let bury = Settle {
         id: buried,
         token: claim.token,
-        act: Act::Bury { error: "no" },
+        act: Act::bury("no"),
     };
     store.turn("queue", &[bury], None).unwrap();
     let cut = "for index, count in ipairs({ 8, 5 }) do
@@ -90,11 +98,13 @@ fn keys_of_version_1_are_migrated_and_keep_their_jobs() {
     keys.run::<()>(cmd("SET").arg(&version).arg(1));
 
     let store = keys.options().open(&keys.address).unwrap();
-    assert_eq!(keys.run::<u32>(cmd("GET").arg(&version)), 3);
+    assert_eq!(keys.run::<String>(cmd("GET").arg(&version)), "4:3");
     assert!(!store.dead("queue", None, 1).unwrap()[0].urgent);
     assert_eq!(store.redrive("queue", &[buried]).unwrap(), 1);
     let listed = store.list("queue", None, 10).unwrap();
     assert!(listed.len() == 3 && listed.iter().all(|job| !job.urgent));
+    let is_plain = |job: &ListedJob| job.kind.is_none() && job.failures.is_none() && !job.cancelled;
+    assert!(listed.iter().all(is_plain));
     let merge = NewJob {
         merge: Merge::Earliest,
         urgent: true,
@@ -146,6 +156,57 @@ fn stale_entries_of_a_version_1_process_are_not_claimed() {
     assert_eq!(count(store), 3);
 }
 
+/// Processes of version 3 still use the keys.
+#[test]
+fn each_older_version_becomes_this_one() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    let version = keys.key("version");
+    for older in 1..4 {
+        keys.run::<()>(cmd("SET").arg(&version).arg(older));
+        keys.options().open(&keys.address).unwrap();
+        assert_eq!(keys.run::<String>(cmd("GET").arg(&version)), "4:3");
+    }
+}
+
+/// Its retry returns a marked job to its key, and its acknowledgement leaves the mark. A push after the cancel
+/// is not represented by such a job.
+#[test]
+fn marks_left_by_a_version_3_process_have_no_effect() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    let store = &keys.store;
+    let keyed = NewJob {
+        key: Some(b"key"),
+        ..JOB
+    };
+    let key = |name| keys.key(&format!("{{queue}}:{name}"));
+    let id = store.enqueue("queue", &[keyed]).unwrap()[0].id();
+    let mark = "redis.call('HSET', KEYS[1], ARGV[1], cmsgpack.pack(false, false, false, true))
+      redis.call('ZADD', KEYS[2], 0, ARGV[1])
+      redis.call('ZADD', KEYS[2], 0, ARGV[2])";
+    let [open, ended] = [id.as_u64(), id.as_u64() + 1].map(|id| format!("{id:016}"));
+    let mut call = cmd("EVAL");
+    call.arg(mark).arg(2).arg(key("extra")).arg(key("marked"));
+    keys.run::<()>(call.arg(open).arg(ended));
+    assert!(store.list("queue", None, 1).unwrap()[0].cancelled);
+    assert!(store.cancel_requests("queue").unwrap().is_empty());
+    assert_eq!(keys.run::<u32>(cmd("ZCARD").arg(key("marked"))), 1);
+    let new = NewJob {
+        payload: b"new",
+        ..keyed
+    };
+    assert_eq!(store.enqueue("queue", &[new]).unwrap(), [Put::Merged(id)]);
+    let turn = store.turn("queue", &[], Some(claim_of(1))).unwrap();
+    let lease = &turn.claimed.unwrap().leases[0];
+    assert_eq!((&lease.payload[..], lease.cancelled), (&b"new"[..], false));
+    for name in ["extra", "marked"] {
+        assert!(!keys.run::<bool>(cmd("EXISTS").arg(key(name))), "{name}");
+    }
+}
+
 /// Its session may have started before.
 #[test]
 fn an_open_store_detects_a_newer_version_with_its_next_session() {
@@ -159,7 +220,9 @@ fn an_open_store_detects_a_newer_version_with_its_next_session() {
         .options()
         .open(&format!("redis://{name}:word@{host}"))
         .unwrap();
-    keys.run::<()>(cmd("INCR").arg(keys.key("version")));
+    let version = keys.key("version");
+    let record: String = keys.run(cmd("GET").arg(&version));
+    keys.run::<()>(cmd("SET").arg(&version).arg(number(&record) + 1));
     keys.run::<()>(cmd("CLIENT").arg(&["KILL", "USER", &name]));
     assert_eq!(
         store.stats("queue").unwrap_err().kind(),

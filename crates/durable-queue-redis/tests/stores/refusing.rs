@@ -46,7 +46,7 @@ fn a_server_without_memory_rejects_pushes_and_existing_jobs_continue() {
     let turn = store.turn("queue", &[], Some(CLAIM())).unwrap();
     let leases = turn.claimed.unwrap().leases;
     assert_eq!(leases.len(), 2);
-    let acts = [Act::Ack, Act::Bury { error: "no" }];
+    let acts = [Act::Ack, Act::bury("no")];
     let settles = leases.iter().zip(acts).map(|(lease, act)| Settle {
         id: lease.id,
         token: lease.token,
@@ -308,7 +308,7 @@ fn an_error_text_too_long_for_the_server_is_not_sent() {
     let bury = |error| Settle {
         id: lease.id,
         token: lease.token,
-        act: Act::Bury { error },
+        act: Act::bury(error),
     };
     let error = store.turn("queue", &[bury(&long)], None).unwrap_err();
     assert_eq!(what(&error), (ErrorKind::TooLarge, CarriedOut::No));

@@ -233,7 +233,7 @@ fn a_push_statement_runs_in_any_client_and_shows_no_values() {
             .parameters
             .into_iter()
             .map(|parameter| match parameter {
-                Parameter::Text(text) => rusqlite::types::Value::Text(text),
+                Parameter::Text(Some(text)) => rusqlite::types::Value::Text(text),
                 Parameter::Bytes(Some(bytes)) => rusqlite::types::Value::Blob(bytes),
                 Parameter::Integer(Some(number)) => rusqlite::types::Value::Integer(number),
                 Parameter::Bool(value) => rusqlite::types::Value::Integer(i64::from(value)),

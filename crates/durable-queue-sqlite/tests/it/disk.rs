@@ -101,8 +101,8 @@ fn a_disk_that_becomes_full_during_a_turn_undoes_all_of_it() {
     let when = When::NOW;
     let acts = [
         Act::Ack,
-        Act::Bury { error: "no" },
-        Act::Retry { when },
+        Act::bury("no"),
+        Act::retry(when),
         Act::Extend { lease: LONG },
         Act::Release,
     ];
@@ -252,9 +252,9 @@ fn answered_calls_are_synced_except_claims_starts_and_extensions() {
             (0, Act::Start { lease }, NORMAL),
             (0, Act::Ack, FULL),
             (1, Act::Extend { lease }, NORMAL),
-            (1, Act::Bury { error: "no" }, FULL),
+            (1, Act::bury("no"), FULL),
             (2, Act::Release, NORMAL),
-            (3, Act::Retry { when: When::NOW }, FULL),
+            (3, Act::retry(When::NOW), FULL),
             (4, Act::Again { when: When::NOW }, FULL),
         ] {
             turn(&[settle(&leases[of], act)], 0);
@@ -277,7 +277,7 @@ fn answered_calls_are_synced_except_claims_starts_and_extensions() {
         }
         let leases = turn(&[], 1).unwrap();
         levels.are(NORMAL, "a claim");
-        turn(&[settle(&leases[0], Act::Bury { error: "no" })], 0);
+        turn(&[settle(&leases[0], Act::bury("no"))], 0);
         assert_eq!(store.delete_dead("queue", &[leases[0].id]).unwrap(), 1);
         levels.are(FULL, "a dead letter that is deleted");
         for job in store.list("queue", None, 100).unwrap() {

@@ -75,6 +75,8 @@ const JOB: NewJob<'_> = NewJob {
     merge: Merge::Keep,
     schedule: None,
     urgent: false,
+    kind: None,
+    options: None,
 };
 
 fn count(store: &SqliteStore) -> u32 {

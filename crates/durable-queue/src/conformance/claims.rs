@@ -259,7 +259,7 @@ pub fn a_turn_settles_the_last_batch_and_claims_the_next(fixture: &impl Fixture)
     let first = claimed(store, 2, 2).leases;
     let settles = [
         first[0].settle(Act::Ack),
-        first[1].settle(Act::Retry { when: When::NOW }),
+        first[1].settle(Act::retry(When::NOW)),
     ];
     let turn = turn(store, &settles, Some(claim_of(10, 10)));
     assert_eq!(turn.verdicts, [Verdict::Done; 2]);

@@ -110,6 +110,7 @@ pub fn a_name_with_nul_is_valid_or_rejected_by_each_call(fixture: &impl Fixture)
             turn.map(drop),
             watch.map(drop),
             store.cancel(&name, Which::Id(id)).map(drop),
+            store.cancel_requests(&name).map(drop),
             store.reset(&name, Which::Id(id), When::NOW).map(drop),
             store.held_by(&name, Token::random(), LEASE).map(drop),
             store.pause(&name, true),
@@ -267,19 +268,13 @@ pub fn released_jobs_are_announced_to_watches(fixture: &impl Fixture) {
     put_one(store, job(b"", When::NOW));
     let lease = start_one(store);
     is_announced("the push");
-    assert_eq!(
-        settle(store, &lease, Act::Retry { when: When::NOW }),
-        Verdict::Done
-    );
+    assert_eq!(settle(store, &lease, Act::retry(When::NOW)), Verdict::Done);
     is_announced("a retry");
     let lease = start_one(store);
     assert_eq!(settle(store, &lease, Act::Release), Verdict::Done);
     is_announced("a release");
     let lease = start_one(store);
-    assert_eq!(
-        settle(store, &lease, Act::Bury { error: "" }),
-        Verdict::Done
-    );
+    assert_eq!(settle(store, &lease, Act::bury("")), Verdict::Done);
     assert_eq!(store.redrive(QUEUE, &[lease.id]).expect("an answer"), 1);
     is_announced("a redrive");
 }
@@ -353,7 +348,7 @@ pub fn the_figures_are_correct(fixture: &impl Fixture) {
     store.enqueue("elsewhere", &others).expect("an answer");
     let claim = super::claim_of(1, 1);
     let turn = store.turn("elsewhere", &[], Some(claim)).expect("a turn");
-    let bury = turn.claimed.expect("a claim").leases[0].settle(Act::Bury { error: "" });
+    let bury = turn.claimed.expect("a claim").leases[0].settle(Act::bury(""));
     store.turn("elsewhere", &[bury], None).expect("a turn");
     assert_eq!(figures(), (0, 0, 0), "of another queue");
     put(
@@ -365,10 +360,7 @@ pub fn the_figures_are_correct(fixture: &impl Fixture) {
     assert_eq!(figures(), (3, 1, 0));
     fixture.advance(LEASE);
     assert_eq!(figures(), (3, 3, 0), "the lease has ended");
-    assert_eq!(
-        settle(store, &lease, Act::Bury { error: "" }),
-        Verdict::Done
-    );
+    assert_eq!(settle(store, &lease, Act::bury("")), Verdict::Done);
     assert_eq!(figures(), (2, 2, 1));
     let limit = crate::store::COUNT_LIMIT;
     put(

@@ -98,7 +98,7 @@ pub fn an_explicit_time_moves_the_bound_of_a_debounce(fixture: &impl Fixture) {
     debounce(); // To the bound, which has passed.
     let lease = start_one(store);
     let when = When::After(SECOND * 30);
-    assert_eq!(settle(store, &lease, Act::Retry { when }), Verdict::Done);
+    assert_eq!(settle(store, &lease, Act::retry(when)), Verdict::Done);
     debounce();
     assert_eq!(
         settle(store, &goes_off_after(30), Act::Release),
@@ -161,7 +161,7 @@ pub fn a_job_that_returns_while_its_key_has_an_open_job_stays_separate(fixture: 
         Merge::Debounce,
         until,
     ];
-    let acts = [Some(Act::Retry { when }), Some(Act::Release), None];
+    let acts = [Some(Act::retry(when)), Some(Act::Release), None];
     let cases = policies
         .into_iter()
         .flat_map(|merge| acts.map(|act| (merge, act)));
@@ -200,7 +200,7 @@ pub fn a_job_that_returns_is_open_if_no_other_of_its_key_is(fixture: &impl Fixtu
     // A job of another queue does not share the key.
     let elsewhere = keyed("key", b"elsewhere", When::NOW, Merge::Keep);
     store.enqueue("elsewhere", &[elsewhere]).expect("an answer");
-    for act in [Act::Retry { when: When::NOW }, Act::Release] {
+    for act in [Act::retry(When::NOW), Act::Release] {
         let id = put_one(store, keyed("key", b"first", When::NOW, Merge::Keep));
         assert_eq!(settle(store, &start_one(store), act), Verdict::Done);
         let merged = put(store, &[keyed("key", b"second", When::NOW, Merge::Latest)]);
@@ -223,10 +223,7 @@ pub fn a_redrive_is_rejected_while_the_key_has_a_pending_job(fixture: &impl Fixt
     let store = fixture.store();
     let first = put_one(store, keyed("key", b"first", When::NOW, Merge::Keep));
     let running = start_one(store);
-    assert_eq!(
-        settle(store, &running, Act::Bury { error: "" }),
-        Verdict::Done
-    );
+    assert_eq!(settle(store, &running, Act::bury("")), Verdict::Done);
     let second = put_one(store, keyed("key", b"second", When::NOW, Merge::Keep));
     assert_eq!(store.redrive(QUEUE, &[first]).expect("an answer"), 0);
     assert_eq!(start_one(store).id, second);
@@ -254,9 +251,7 @@ pub fn a_cancel_by_key_prefers_the_open_job(fixture: &impl Fixture) {
     put_one(store, keyed("key", b"third", When::NOW, Merge::Keep));
     let third = start_one(store);
     put_one(store, keyed("key", b"fourth", SECOND, Merge::Keep));
-    let retry = Act::Retry {
-        when: SECOND.into(),
-    };
+    let retry = Act::retry(SECOND.into());
     assert_eq!(settle(store, &third, retry), Verdict::Done);
     for (payload, attempts) in [(&b"fourth"[..], 0), (b"third", 1)] {
         let payload = payload.to_vec();

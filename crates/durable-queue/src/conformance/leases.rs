@@ -8,14 +8,15 @@ use crate::job::{Cancelled, JobId, Merge, Reset};
 use crate::store::{Act, Claim, Lease, Store, Verdict};
 use crate::time::When;
 
-const ALL: [Act<'static>; 7] = [
+const ALL: [Act<'static>; 8] = [
     Act::Start { lease: LEASE },
     Act::Extend { lease: LEASE },
     Act::Ack,
     Act::Again { when: When::NOW },
-    Act::Retry { when: When::NOW },
-    Act::Bury { error: "no" },
+    Act::retry(When::NOW),
+    Act::bury("no"),
     Act::Release,
+    Act::Postpone { when: When::NOW },
 ];
 
 fn cancel(store: &impl Store, id: JobId) -> Cancelled {
@@ -100,10 +101,7 @@ pub fn a_repeated_start_counts_once(fixture: &impl Fixture) {
             Verdict::Done
         );
     }
-    assert_eq!(
-        settle(store, &lease, Act::Retry { when: When::NOW }),
-        Verdict::Done
-    );
+    assert_eq!(settle(store, &lease, Act::retry(When::NOW)), Verdict::Done);
     assert_eq!(start_one(store).attempts, 2);
 }
 
@@ -247,13 +245,7 @@ pub fn a_retried_job_is_due_at_its_new_time(fixture: &impl Fixture) {
     let id = put_one(store, job(b"job", When::NOW));
     let lease = start_one(store);
     assert_eq!(
-        settle(
-            store,
-            &lease,
-            Act::Retry {
-                when: SECOND.into()
-            }
-        ),
+        settle(store, &lease, Act::retry(SECOND.into())),
         Verdict::Done
     );
     is_fenced_off(store, &lease);
@@ -261,6 +253,43 @@ pub fn a_retried_job_is_due_at_its_new_time(fixture: &impl Fixture) {
     fixture.advance(SECOND);
     let again = start_one(store);
     assert_eq!((again.id, again.attempts), (id, 2));
+}
+
+/// Started or not, with or without a key. Its due time and its number of attempts are as before.
+pub fn a_postponed_job_is_claimed_no_earlier_than_its_time(fixture: &impl Fixture) {
+    let store = fixture.store();
+    for new in [
+        job(b"job", HORIZON),
+        keyed("key", b"job", HORIZON, Merge::Keep),
+    ] {
+        let id = put_one(store, new);
+        let lease = claim_ahead(store);
+        let postpone = Act::Postpone {
+            when: (SECOND * 10).into(),
+        };
+        assert_eq!(settle(store, &lease, postpone), Verdict::Done);
+        is_fenced_off(store, &lease);
+        fixture.advance(SECOND * 5);
+        assert!(start(store).is_empty());
+        fixture.advance(SECOND * 5);
+        let again = start_one(store);
+        assert_eq!((again.id, again.due, again.attempts), (id, lease.due, 1));
+        assert_eq!(settle(store, &again, postpone), Verdict::Done);
+        let listed = store.list(QUEUE, None, 10).expect("a list").remove(0);
+        assert_eq!((listed.at, listed.attempts), (lease.due, 0));
+        assert!(listed.due > listed.at);
+        // A time that is earlier than the job's own has no effect.
+        assert_eq!(reset(store, id, SECOND * 20), Reset::Moved);
+        fixture.advance(SECOND * 20 - HORIZON);
+        let ahead = claim_ahead(store);
+        let now = Act::Postpone { when: When::NOW };
+        assert_eq!(settle(store, &ahead, now), Verdict::Done);
+        assert!(start(store).is_empty());
+        fixture.advance(HORIZON);
+        let last = start_one(store);
+        assert_eq!((last.id, last.attempts), (id, 1));
+        assert_eq!(settle(store, &last, Act::Ack), Verdict::Done);
+    }
 }
 
 /// Started or not, with or without a key.
@@ -299,11 +328,11 @@ pub fn a_job_is_settled_once_per_turn(fixture: &impl Fixture) {
         let verdicts = turn(store, &settles, None).verdicts;
         assert_eq!(verdicts, [Verdict::Done, Verdict::Stale], "{acts:?}");
     };
-    let retry = Act::Retry { when: When::NOW };
+    let retry = Act::retry(When::NOW);
     both([Act::Ack, retry]);
     both([Act::Ack, Act::Ack]);
     assert_eq!(store.stats(QUEUE).expect("figures").jobs, 0);
-    both([Act::Bury { error: "no" }, Act::Ack]);
+    both([Act::bury("no"), Act::Ack]);
     let dead = store.dead(QUEUE, None, 10).expect("dead letters");
     assert_eq!(dead.len(), 1);
     assert_eq!(dead[0].payload, b"job");
@@ -315,13 +344,7 @@ pub fn a_buried_job_is_a_dead_letter_with_its_error(fixture: &impl Fixture) {
     let id = put_one(store, job(b"job", When::NOW));
     let lease = start_one(store);
     assert_eq!(
-        settle(
-            store,
-            &lease,
-            Act::Bury {
-                error: "it's \u{1} broken"
-            }
-        ),
+        settle(store, &lease, Act::bury("it's \u{1} broken")),
         Verdict::Done
     );
     is_fenced_off(store, &lease);
@@ -354,7 +377,7 @@ pub fn a_rejected_job_is_a_dead_letter_without_the_attempt_of_its_claim(fixture:
     let store = fixture.store();
     let id = put_one(store, job(b"job", When::NOW));
     let ahead = claim_ahead(store);
-    let reject = Act::Reject { error: "spent" };
+    let reject = Act::reject("spent");
     assert_eq!(settle(store, &ahead, reject), Verdict::Stale, "not started");
     fixture.advance(LEASE);
     start_one(store);
@@ -376,10 +399,7 @@ pub fn a_redriven_job_is_due_at_once_without_attempts(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, job(b"job", When::NOW));
     let lease = start_one(store);
-    assert_eq!(
-        settle(store, &lease, Act::Bury { error: "" }),
-        Verdict::Done
-    );
+    assert_eq!(settle(store, &lease, Act::bury("")), Verdict::Done);
     assert_eq!(store.redrive("elsewhere", &[id]).expect("an answer"), 0);
     assert_eq!(store.redrive(QUEUE, &[id, id]).expect("an answer"), 1);
     let again = start_one(store);
@@ -400,10 +420,7 @@ pub fn a_deleted_dead_letter_is_gone(fixture: &impl Fixture) {
     let store = fixture.store();
     let id = put_one(store, job(b"job", When::NOW));
     let lease = start_one(store);
-    assert_eq!(
-        settle(store, &lease, Act::Bury { error: "" }),
-        Verdict::Done
-    );
+    assert_eq!(settle(store, &lease, Act::bury("")), Verdict::Done);
     assert_eq!(store.delete_dead("elsewhere", &[id]).expect("an answer"), 0);
     assert_eq!(store.delete_dead(QUEUE, &[id]).expect("an answer"), 1);
     assert_eq!(store.redrive(QUEUE, &[id]).expect("an answer"), 0);

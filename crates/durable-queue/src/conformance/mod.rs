@@ -26,8 +26,10 @@ mod claims;
 mod contents;
 mod keys;
 mod leases;
+mod marks;
 mod repeating;
 mod serial;
+mod texts;
 mod urgent;
 
 use std::time::Duration;
@@ -36,8 +38,10 @@ pub use claims::*;
 pub use contents::*;
 pub use keys::*;
 pub use leases::*;
+pub use marks::*;
 pub use repeating::*;
 pub use serial::*;
+pub use texts::*;
 pub use urgent::*;
 
 use crate::job::{JobId, Merge, NewJob, Put, Token};
@@ -104,6 +108,7 @@ macro_rules! conformance_tests {
             a_reset_takes_a_claim_ahead_from_its_holder
             a_reset_of_a_running_job_returns_taken
             a_retried_job_is_due_at_its_new_time
+            a_postponed_job_is_claimed_no_earlier_than_its_time
             a_released_job_is_as_if_it_had_not_been_claimed
             a_job_is_settled_once_per_turn
             a_buried_job_is_a_dead_letter_with_its_error
@@ -161,6 +166,24 @@ macro_rules! conformance_tests {
             serial_keys_can_be_disabled
             one_job_of_a_key_runs_at_a_time_across_processes
             a_pause_and_serial_keys_apply_to_one_queue
+            kind_and_options_are_kept_until_the_job_ends
+            jobs_of_several_kinds_are_pushed_together
+            a_merge_replaces_kind_and_options
+            a_repeating_push_replaces_kind_and_options_of_the_running_job
+            kinds_and_options_may_be_any_text
+            a_job_keeps_the_history_of_its_failed_attempts
+            a_dead_letter_keeps_the_history_of_its_failed_attempts
+            a_cancel_marks_a_running_job
+            a_marked_job_ends_when_its_holder_returns_it
+            a_redriven_job_is_not_marked
+            a_cancel_by_key_marks_all_running_jobs_of_the_key
+            a_push_after_a_cancel_is_a_separate_job
+            a_cancel_marks_an_unconfirmed_claim_ahead_from_its_due_time
+            a_marked_job_of_a_dead_holder_is_claimed_again
+            a_reset_removes_the_mark
+            a_marked_job_that_is_returned_frees_its_key
+            marks_are_announced_to_watches
+            cancel_requests_are_limited
             payloads_are_kept_byte_for_byte
             keys_and_names_may_be_arbitrary
             a_name_with_nul_is_valid_or_rejected_by_each_call

@@ -31,10 +31,7 @@ pub fn a_repeating_job_keeps_its_id(fixture: &impl Fixture) {
     let id = put_one(store, repeating("key", When::NOW));
     let first = start_one(store);
     assert_eq!(first.schedule.as_deref(), HOURLY);
-    assert_eq!(
-        settle(store, &first, Act::Retry { when: When::NOW }),
-        Verdict::Done
-    );
+    assert_eq!(settle(store, &first, Act::retry(When::NOW)), Verdict::Done);
     for _ in 0..3 {
         let lease = start_one(store);
         assert_eq!((lease.id, &lease.payload[..]), (id, &b"job"[..]));
@@ -106,7 +103,7 @@ pub fn a_cancel_ends_a_repeating_job(fixture: &impl Fixture) {
 /// It keeps its schedule; the open job has none.
 pub fn a_repeating_job_repeats_while_its_key_has_an_open_job(fixture: &impl Fixture) {
     let store = fixture.store();
-    for act in [again(SECOND), Act::Retry { when: When::NOW }, Act::Release] {
+    for act in [again(SECOND), Act::retry(When::NOW), Act::Release] {
         let id = put_one(store, repeating("key", When::NOW));
         let running = start_one(store);
         let other = put_one(store, keyed("key", b"other", When::NOW, Merge::Keep));
@@ -142,7 +139,7 @@ pub fn a_repeating_push_changes_the_running_job_and_creates_none(fixture: &impl 
     assert_eq!(push(Merge::Earliest), Put::Merged(id));
     // The run is not lost: it is retried, and then the job is due at the time of the push.
     assert_eq!(
-        settle(store, &running, Act::Retry { when: When::NOW }),
+        settle(store, &running, Act::retry(When::NOW)),
         Verdict::Done
     );
     let lease = start_one(store);
@@ -264,7 +261,7 @@ pub fn a_merge_with_a_schedule_ends_the_bound_of_a_debounce(fixture: &impl Fixtu
 /// Settles are carried out in order: the key is free for the first job, which is open again.
 pub fn a_job_returns_to_its_key_after_an_earlier_start_of_the_same_turn(fixture: &impl Fixture) {
     let store = fixture.store();
-    for act in [again(SECOND), Act::Retry { when: When::NOW }, Act::Release] {
+    for act in [again(SECOND), Act::retry(When::NOW), Act::Release] {
         let id = put_one(store, repeating("key", When::NOW));
         let running = start_one(store);
         let other = put_one(store, keyed("key", b"other", When::NOW, Merge::Keep));
@@ -293,10 +290,7 @@ pub fn a_dead_letter_keeps_its_schedule(fixture: &impl Fixture) {
     let store = fixture.store();
     let id: JobId = put_one(store, repeating("key", When::NOW));
     let lease = start_one(store);
-    assert_eq!(
-        settle(store, &lease, Act::Bury { error: "" }),
-        Verdict::Done
-    );
+    assert_eq!(settle(store, &lease, Act::bury("")), Verdict::Done);
     let dead = store.dead(QUEUE, None, 10).expect("dead letters");
     assert_eq!(dead[0].schedule.as_deref(), HOURLY);
     assert_eq!(store.redrive(QUEUE, &[id]).expect("an answer"), 1);

@@ -81,7 +81,7 @@ pub fn a_job_that_waited_for_its_key_keeps_its_due_time(fixture: &impl Fixture) 
 /// Permanently.
 pub fn each_end_of_a_job_frees_its_key(fixture: &impl Fixture) {
     let store = fixture.store();
-    for act in [Act::Ack, Act::Bury { error: "no" }] {
+    for act in [Act::Ack, Act::bury("no")] {
         let (first, second) = one_runs_and_one_waits(store);
         assert_eq!(settle(store, &first, act), Verdict::Done, "{act:?}");
         let lease = start_one(store);
@@ -97,7 +97,12 @@ pub fn a_returning_job_is_not_overtaken_by_the_next_of_its_key(fixture: &impl Fi
     let back_off = SECOND * 100;
     let when = When::After(back_off);
     // The last job is reset after its holder has died.
-    let acts = [Act::Retry { when }, Act::Again { when }, Act::Release];
+    let acts = [
+        Act::retry(when),
+        Act::Again { when },
+        Act::Postpone { when },
+        Act::Release,
+    ];
     for act in acts.map(Some).into_iter().chain([None]) {
         store
             .serialize_keys(QUEUE, true)
@@ -135,9 +140,7 @@ pub fn a_returning_job_is_not_overtaken_by_the_next_of_its_key(fixture: &impl Fi
 pub fn a_cancel_of_a_waiting_job_frees_its_key(fixture: &impl Fixture) {
     let store = fixture.store();
     let (first, second) = one_runs_and_one_waits(store);
-    let retry = Act::Retry {
-        when: (SECOND * 100).into(),
-    };
+    let retry = Act::retry((SECOND * 100).into());
     assert_eq!(settle(store, &first, retry), Verdict::Done);
     assert!(start(store).is_empty());
     let heard = Heard::new();
@@ -244,7 +247,7 @@ pub fn a_returning_job_waits_for_a_running_job_of_its_key(fixture: &impl Fixture
     store
         .serialize_keys(QUEUE, true)
         .expect("the store takes it");
-    let retry = Act::Retry { when: When::NOW };
+    let retry = Act::retry(When::NOW);
     assert_eq!(settle(store, &first, retry), Verdict::Done);
     assert!(start(store).is_empty());
     assert_eq!(settle(store, &second, Act::Ack), Verdict::Done);
@@ -288,9 +291,7 @@ pub fn an_expired_lease_is_valid_until_its_key_is_claimed(fixture: &impl Fixture
 pub fn a_job_claimed_ahead_holds_its_key(fixture: &impl Fixture) {
     let store = fixture.store();
     let (first, second) = one_runs_and_one_waits(store);
-    let retry = Act::Retry {
-        when: HORIZON.into(),
-    };
+    let retry = Act::retry(HORIZON.into());
     assert_eq!(settle(store, &first, retry), Verdict::Done);
     let lease = claim_ahead(store);
     assert_eq!(lease.id, first.id);
@@ -409,7 +410,7 @@ pub fn one_job_of_a_key_runs_at_a_time_across_processes(fixture: &impl Fixture) 
             scope.spawn(move || {
                 for round in 0..ROUNDS {
                     push(store, KEYS[(number + round) % KEYS.len()], b"job");
-                    let acts = [Act::Ack, Act::Release, Act::Retry { when: When::NOW }];
+                    let acts = [Act::Ack, Act::Release, Act::retry(When::NOW)];
                     turn_of(store, acts[round % acts.len()]);
                 }
             });

@@ -202,12 +202,12 @@ pub fn an_urgent_job_stays_urgent(fixture: &impl Fixture) {
         assert_eq!(&lease.payload[..], b"urgent");
         lease
     };
-    let retry = Act::Retry { when: When::NOW };
+    let retry = Act::retry(When::NOW);
     let again = Act::Again { when: When::NOW };
     for act in [retry, Act::Release, again] {
         assert_eq!(settle(store, &first(), act), Verdict::Done, "{act:?}");
     }
-    let bury = Act::Bury { error: "no" };
+    let bury = Act::bury("no");
     assert_eq!(settle(store, &first(), bury), Verdict::Done);
     assert!(dead(store)[0].urgent);
     assert_eq!(store.redrive(QUEUE, &[id]).expect("an answer"), 1);

@@ -9,7 +9,7 @@ use crate::store::Result;
 pub struct Sizes {
     /// Limit of a payload.
     pub payload: usize,
-    /// Limit of a key, a schedule or a queue's name.
+    /// Limit of a key, a schedule, a kind, the options or a queue's name.
     pub key: usize,
     /// Limit of all jobs pushed together.
     pub push: usize,
@@ -23,10 +23,14 @@ impl Sizes {
     pub fn check(&self, queue: &str, jobs: &[NewJob<'_>]) -> Result<()> {
         let mut all = 0_usize;
         let is_small = jobs.iter().all(|job| {
-            let [key, schedule] =
-                [job.key, job.schedule.map(str::as_bytes)].map(|part| part.map_or(0, <[u8]>::len));
-            all = all.saturating_add(job.payload.len() + key + schedule);
-            job.payload.len() <= self.payload && key <= self.key && schedule <= self.key
+            let texts = [job.schedule, job.kind, job.options].map(|text| text.map(str::as_bytes));
+            let parts = texts.into_iter().chain([job.key]);
+            let is_short = parts.flatten().all(|part| {
+                all = all.saturating_add(part.len());
+                part.len() <= self.key
+            });
+            all = all.saturating_add(job.payload.len());
+            job.payload.len() <= self.payload && is_short
         });
         if is_small && all <= self.push && queue.len() <= self.key {
             Ok(())

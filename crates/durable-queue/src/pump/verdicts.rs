@@ -7,20 +7,46 @@ use sync_shim::Clock;
 use super::Pump;
 use super::ahead::Ahead;
 use super::item::Item;
+use crate::claimed::Guard;
 use crate::command::{Command, Held, Ready, Wish};
 use crate::config::Config;
 use crate::error::SettleError;
 use crate::horizon::HORIZON;
+use crate::limit::TimeLimit;
 use crate::lost::LostFlag;
 use crate::offset::Offset;
 use crate::plan::{UNKNOWN, locked_pause};
-use crate::running::Repeat;
+use crate::running::{Limited, Repeat};
 use crate::schedule::UnreadableSchedule;
+use crate::shared::Shared;
 use crate::stats::Counters;
 use crate::store::{Lease, Store, Turn, Verdict};
 
 /// Error text of a job that is buried because its holders die with it.
 const SPENT: &str = "no attempt is left, and the last one did not finish";
+
+/// The lease without the parts that only a handler reads.
+fn bare(lease: &Lease) -> Lease {
+    let Lease { id, token, due, .. } = *lease;
+    let Lease {
+        started, attempts, ..
+    } = *lease;
+    Lease {
+        id,
+        token,
+        due,
+        started,
+        attempts,
+        key: None,
+        payload: Vec::new(),
+        schedule: lease.schedule.clone(),
+        urgent: lease.urgent,
+        kind: None,
+        options: None,
+        failures: lease.failures.clone(),
+        cancelled: lease.cancelled,
+    }
+}
 
 impl<S: Store> Pump<S> {
     pub(super) fn succeed(
@@ -102,7 +128,9 @@ impl<S: Store> Pump<S> {
             }
             let repeat = Repeat::of(&lease);
             let next = repeat.as_ref().map(|repeat| repeat.next(lease.due));
-            let is_spent = lease.attempts > self.shared.policy.max_attempts;
+            let policies = &self.shared.policy;
+            let own = policies.of(&lease);
+            let is_spent = lease.attempts > policies.max_attempts(own.as_deref());
             let refused = match next {
                 Some(Err(UnreadableSchedule)) => Some(Wish::Reject(UnreadableSchedule.to_string())),
                 Some(Ok(Some(next))) if is_spent => Some(Wish::Again(next.into())),
@@ -115,13 +143,34 @@ impl<S: Store> Pump<S> {
                 continue;
             }
             let lost = LostFlag::new();
-            let timeout_at = attempt_timeout.and_then(|timeout| sent.checked_add(timeout));
+            let span_of_attempt = own.as_deref().and_then(|own| own.time_limit);
+            let timeout = attempt_timeout.filter(|_| span_of_attempt.is_none());
+            let timeout_at = timeout.and_then(|timeout| sent.checked_add(timeout));
             self.running
                 .insert(held, lost.clone(), repeat, sent + span, timeout_at);
+            let limit = span_of_attempt.map(|span| {
+                let limit = TimeLimit::new(span, sent);
+                self.running.limit(
+                    held,
+                    Limited {
+                        limit: limit.clone(),
+                        lease: Box::new(bare(&lease)),
+                        policy: own.clone(),
+                    },
+                    sent,
+                    span,
+                );
+                limit
+            });
             if heartbeat {
                 self.running.renew_after(held, sent, span);
             }
-            supplied.push(Ready { lease, lost });
+            supplied.push(Ready {
+                lease,
+                lost,
+                policy: own,
+                limit,
+            });
         }
         let control = &self.shared.control;
         Counters::count(&control.counters.taken, supplied.len());
@@ -133,6 +182,19 @@ impl<S: Store> Pump<S> {
         }
         let left_over = left_over.iter().map(|job| Command::release(&job.lease));
         self.pending.extend(left_over);
+    }
+
+    /// Fails the attempts whose time limit is over.
+    pub(super) fn end_overdue(&mut self, now: Instant) {
+        let Shared {
+            control, policy, ..
+        } = &*self.shared;
+        let overdue = self.running.take_overdue(now, &control.counters);
+        let failed = overdue.into_iter().map(|limited| {
+            let guard = Guard::new(&limited.lease, control, policy, limited.policy);
+            guard.into_failure(&limited.limit.error())
+        });
+        self.pending.extend(failed);
     }
 
     pub(super) fn put_ahead(&mut self, ahead: Ahead) {

@@ -30,6 +30,8 @@ pub enum Call {
     Redrive,
     /// [`Store::delete_dead`](crate::Store::delete_dead).
     DeleteDead,
+    /// [`Store::cancel_requests`](crate::Store::cancel_requests).
+    CancelRequests,
     /// A call that only reads.
     Other,
 }

@@ -12,8 +12,8 @@ use super::faults::{Call, Fault, Plan};
 use crate::job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Token, Which};
 use crate::notify::{ANYTHING, Notifier, Notifiers, Registration};
 use crate::store::{
-    Act, COUNT_LIMIT, Claim, Claimed, DeadJob, JobState, LOCKED_AGAIN, Lease, ListedJob, RECALL,
-    Result, SHORTLY, Settle, Store, StoreStats, Turn, Verdict, Watch, announced,
+    Act, CANCEL_REQUEST_LIMIT, COUNT_LIMIT, Claim, Claimed, DeadJob, JobState, LOCKED_AGAIN, Lease,
+    ListedJob, RECALL, Result, SHORTLY, Settle, Store, StoreStats, Turn, Verdict, Watch, announced,
 };
 use crate::time::{StoreClock, StoreTime, When};
 
@@ -66,6 +66,11 @@ struct Job {
     payload: Vec<u8>,
     schedule: Option<String>,
     urgent: bool,
+    kind: Option<String>,
+    options: Option<String>,
+    failures: Option<String>,
+    /// A cancel was requested while a handler had it. It is not open.
+    cancelled: bool,
 }
 
 impl Job {
@@ -80,6 +85,24 @@ impl Job {
             payload: self.payload.clone(),
             schedule: self.schedule.clone(),
             urgent: self.urgent,
+            kind: self.kind.clone(),
+            options: self.options.clone(),
+            failures: self.failures.clone(),
+            cancelled: self.cancelled,
+        }
+    }
+
+    /// Replaces what a merge replaces in any case.
+    fn replace_contents(&mut self, job: &NewJob<'_>) {
+        job.payload.clone_into(&mut self.payload);
+        self.kind = job.kind.map(str::to_owned);
+        self.options = job.options.map(str::to_owned);
+        self.urgent |= job.urgent;
+    }
+
+    fn fail(&mut self, failures: Option<&str>) {
+        if let Some(failures) = failures {
+            self.failures = Some(failures.to_owned());
         }
     }
 
@@ -163,9 +186,8 @@ impl Queue {
                 return (Put::Kept(id), StoreTime::NEVER);
             }
             let old = self.jobs.get_mut(&id).expect("the job exists");
-            job.payload.clone_into(&mut old.payload);
+            old.replace_contents(job);
             old.schedule = job.schedule.map(str::to_owned);
-            old.urgent |= job.urgent;
             old.most = new;
             return (Put::Merged(id), StoreTime::NEVER);
         }
@@ -176,12 +198,11 @@ impl Queue {
                 Some(at) => {
                     let announced = old.announced(at);
                     old.free(at);
-                    job.payload.clone_into(&mut old.payload);
+                    old.replace_contents(job);
                     if let Some(schedule) = job.schedule {
                         old.schedule = Some(schedule.to_owned());
                         old.most = StoreTime::NEVER;
                     }
-                    old.urgent |= job.urgent;
                     (Put::Merged(id), announced)
                 }
             };
@@ -202,6 +223,10 @@ impl Queue {
             payload: job.payload.to_vec(),
             schedule: job.schedule.map(str::to_owned),
             urgent: job.urgent,
+            kind: job.kind.map(str::to_owned),
+            options: job.options.map(str::to_owned),
+            failures: None,
+            cancelled: false,
         };
         self.jobs.insert(id, job);
         (Put::New(id), at)
@@ -270,26 +295,37 @@ impl Queue {
                 }
                 job.start(now.after(lease));
             }
+            Act::Release | Act::Postpone { .. } if job.cancelled => _ = self.jobs.remove(&id),
             Act::Release => {
                 job.attempts -= u32::from(job.started);
                 job.free(job.at);
                 self.reopen(id);
             }
+            Act::Postpone { when } => {
+                job.attempts -= u32::from(job.started);
+                job.free(job.at);
+                job.due = job.at.max(when.resolve(now));
+                self.reopen(id);
+            }
             _ if !job.started => return Verdict::Stale,
             Act::Extend { lease } => job.due = now.after(lease),
             Act::Ack => _ = self.jobs.remove(&id),
+            Act::Again { .. } | Act::Retry { .. } if job.cancelled => _ = self.jobs.remove(&id),
             Act::Again { .. } if job.schedule.is_none() => _ = self.jobs.remove(&id),
             Act::Again { when } => {
                 // A push during the run may have set an earlier time.
                 job.free(when.resolve(now).min(job.most));
                 (job.attempts, job.most) = (0, StoreTime::NEVER);
+                job.failures = None;
                 self.reopen(id);
             }
-            Act::Retry { when } => {
+            Act::Retry { when, failures } => {
+                job.fail(failures);
                 job.put_at(when.resolve(now));
                 self.reopen(id);
             }
-            Act::Bury { error } | Act::Reject { error } => {
+            Act::Bury { error, failures } | Act::Reject { error, failures } => {
+                job.fail(failures);
                 let job = self.jobs.remove(&id).expect("the job exists");
                 let begun = u32::from(matches!(act, Act::Reject { .. }));
                 let dead = DeadJob {
@@ -301,6 +337,9 @@ impl Queue {
                     error: error.to_owned(),
                     schedule: job.schedule,
                     urgent: job.urgent,
+                    kind: job.kind,
+                    options: job.options,
+                    failures: job.failures,
                 };
                 self.dead.insert(id, dead);
             }
@@ -316,17 +355,23 @@ impl Queue {
         let is_meant =
             |job: &Job| matches!(which, Which::Key(key) if job.key.as_deref() == Some(key));
         let is_taken = self.jobs[&id].is_taken(now);
+        let mut marks = never;
         for (other, job) in &mut self.jobs {
             if *other == id && is_taken || is_meant(job) {
                 job.schedule = None;
+                if job.is_taken(now) {
+                    (job.cancelled, job.ran) = (true, true);
+                    marks = RECALL;
+                }
             }
         }
         if is_taken {
-            return (Cancelled::Taken, never);
+            return (Cancelled::Taken, marks);
         }
         let job = self.jobs.remove(&id).expect("the job exists");
         let frees_key = self.bring_back(job.key.as_deref());
         let announced = job.announced(if frees_key { ANYTHING } else { never });
+        let announced = announced.min(marks);
         let (payload, attempts) = (job.payload, job.attempts);
         (Cancelled::Gone { payload, attempts }, announced)
     }
@@ -488,6 +533,16 @@ impl Store for SimStore {
         })
     }
 
+    fn cancel_requests(&self, name: &str) -> Result<Vec<(JobId, Token)>> {
+        self.0.plan.run(Call::CancelRequests, |_| {
+            Ok(self.step(name, |queue, _| {
+                let marked = queue.jobs.iter().filter(|(_, job)| job.cancelled);
+                let held = marked.filter_map(|(id, job)| Some((*id, job.token?)));
+                held.take(CANCEL_REQUEST_LIMIT as usize).collect()
+            }))
+        })
+    }
+
     fn reset(&self, name: &str, which: Which<'_>, when: When) -> Result<Reset> {
         self.0.plan.run(Call::Reset, |heard| {
             let never = StoreTime::NEVER;
@@ -499,6 +554,7 @@ impl Store for SimStore {
                     let at = when.resolve(now);
                     let announced = job.announced(at);
                     job.put_at(at);
+                    job.cancelled = false;
                     queue.reopen(id);
                     (Reset::Moved, announced)
                 }
@@ -586,6 +642,9 @@ impl Store for SimStore {
                         key: job.key.clone(),
                         schedule: job.schedule.clone(),
                         urgent: job.urgent,
+                        kind: job.kind.clone(),
+                        failures: job.failures.clone(),
+                        cancelled: job.cancelled,
                     }
                 });
                 listed.take(most as usize).collect()
@@ -626,6 +685,10 @@ impl Store for SimStore {
                         payload: dead.payload,
                         schedule: dead.schedule,
                         urgent: dead.urgent,
+                        kind: dead.kind,
+                        options: dead.options,
+                        failures: dead.failures,
+                        cancelled: false,
                     };
                     queue.jobs.insert(*id, job);
                     count += 1;

@@ -19,6 +19,8 @@ mod futures;
 mod handlers;
 mod horizon;
 #[cfg(feature = "async")]
+mod kinds;
+#[cfg(feature = "async")]
 mod latch;
 mod leases;
 mod locked;

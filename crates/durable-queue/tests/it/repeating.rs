@@ -422,6 +422,8 @@ fn a_job_whose_schedule_cannot_be_parsed_is_buried() {
         merge: durable_queue::Merge::Keep,
         schedule: Some("at full moon"),
         urgent: false,
+        kind: None,
+        options: None,
     };
     queue.store().enqueue("queue", &[newer]).unwrap();
     time.clock.advance(SECOND);

@@ -63,6 +63,7 @@ impl World {
             Op::CancelKey(key) => {
                 let key = lineage('k', key);
                 let cancelled = queue.cancel(&*key);
+                ledger.may_be_marked(&key, self.numbers.load(SeqCst));
                 if LAST.get() == Fault::Twice {
                     ledger.perhaps_gone(&key); // The answer may be about another job.
                 }
@@ -82,6 +83,7 @@ impl World {
                 ledger.may_not_repeat(&lineage);
                 match queue.cancel(id) {
                     Ok(Cancelled::Gone { attempts, .. }) => ledger.gone(id, attempts),
+                    Ok(Cancelled::Taken) => ledger.perhaps_over(id),
                     Ok(_) if LAST.get() != Fault::Twice => {}
                     Ok(_) | Err(_) => ledger.perhaps_gone(&lineage),
                 }

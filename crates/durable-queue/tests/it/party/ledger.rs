@@ -49,6 +49,8 @@ struct Known {
     may_not_repeat: BTreeSet<String>,
     /// Repeating jobs that may have been cancelled by a call without a response.
     perhaps_gone: BTreeSet<String>,
+    /// Number of the last push that a cancel by this key may have marked.
+    marked: BTreeMap<String, u64>,
     faults: Vec<String>,
 }
 
@@ -77,7 +79,8 @@ struct Job {
     holder: Option<u64>,
     acked: Option<u32>,
     gone: Option<u32>,
-    /// There was an acknowledgement or a cancel without a response.
+    /// There was an acknowledgement or a cancel without a response, or a cancel during a run, after which the
+    /// job ends when its holder returns it.
     perhaps_over: bool,
     buried: bool,
     redriven: bool,
@@ -290,7 +293,7 @@ impl Ledger {
         });
     }
 
-    pub(super) fn perhaps_acked(&self, id: JobId) {
+    pub(super) fn perhaps_over(&self, id: JobId) {
         self.known(|known| known.jobs.get_mut(&id).unwrap().perhaps_over = true);
     }
 
@@ -332,6 +335,12 @@ impl Ledger {
 
     pub(super) fn perhaps_gone(&self, lineage: &str) {
         self.known(|known| known.perhaps_gone.insert(lineage.to_owned()));
+    }
+
+    /// A cancel by key may have marked running jobs, which end when their holders return them: those of pushes
+    /// up to this one.
+    pub(super) fn may_be_marked(&self, lineage: &str, last: u64) {
+        self.known(|known| known.marked.insert(lineage.to_owned(), last));
     }
 
     pub(super) fn repeats_from_now(&self, lineage: &str) {
@@ -416,7 +425,11 @@ impl Ledger {
                 let is_gone = job.gone.is_some()
                     || known.perhaps_gone.contains(&job.lineage)
                     || pushes.any(|it| it.gone.is_some() && it.lineage == job.lineage && is_it(it));
-                let is_over = job.acked.is_some() || job.perhaps_over || is_gone;
+                let marked = known.marked.get(&job.lineage);
+                let is_marked = marked
+                    .zip(job.numbers.first())
+                    .is_some_and(|(last, first)| first <= last);
+                let is_over = job.acked.is_some() || job.perhaps_over || is_gone || is_marked;
                 if letter.is_none() && !is_over {
                     known.faults.push(format!("job {id} is lost: {job:?}"));
                 }

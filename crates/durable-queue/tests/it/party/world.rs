@@ -301,17 +301,17 @@ impl World {
                 if is_told(acked) {
                     ledger.acked(holding);
                 } else if is_perhaps {
-                    ledger.perhaps_acked(holding.id);
+                    ledger.perhaps_over(holding.id);
                 }
             }
             Fate::AckLater => {
                 ledger.settles(holding);
-                ledger.perhaps_acked(holding.id);
+                ledger.perhaps_over(holding.id);
                 job.ack_later();
             }
             Fate::AckWithNext => {
                 ledger.settles(holding);
-                ledger.perhaps_acked(holding.id);
+                ledger.perhaps_over(holding.id);
                 return Some(job);
             }
             Fate::Retry | Fate::RetryAt => {
