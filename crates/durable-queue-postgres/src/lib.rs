@@ -68,8 +68,8 @@ use durable_queue::store::{
     Settle, Store, StoreStats, Turn, Verdict, Watch, announced,
 };
 use durable_queue::{
-    Cancelled, ErrorKind, JobId, NewJob, Notifier, Put, Reset, StoreError, StoreTime, Token, When,
-    Which,
+    Cancelled, ErrorKind, JobId, NewJob, Notifier, Put, Reset, StoreError, StoreTime, Threads,
+    Token, When, Which,
 };
 use postgres::Row;
 
@@ -103,6 +103,7 @@ struct Shared {
     queues: Queues,
     floors: Floors,
     outbox: Outbox,
+    threads: Threads,
 }
 
 impl Drop for Shared {
@@ -557,6 +558,10 @@ impl Store for PostgresStore {
 
     fn delete_dead(&self, name: &str, ids: &[JobId]) -> Result<usize> {
         self.count("delete_dead", name, ids)
+    }
+
+    fn threads(&self) -> Option<Threads> {
+        Some(self.0.threads.clone())
     }
 }
 

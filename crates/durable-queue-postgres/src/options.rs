@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use durable_queue::Threads;
 use durable_queue::internals::{Hub, SharedClock, Timing};
 use durable_queue::store::Result;
 use postgres::config::Host;
@@ -227,6 +228,7 @@ impl PostgresOptions {
             queues: Queues::new(),
             floors: Floors::new(),
             outbox: Outbox::new(clock),
+            threads: Threads::new(),
         })))
     }
 }

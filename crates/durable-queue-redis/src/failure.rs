@@ -74,7 +74,7 @@ fn by_server(code: &str, detail: &str) -> StoreError {
         "NOPERM" => (ErrorKind::Other, "the user lacks a permission"),
         "MOVED" | "ASK" | "CROSSSLOT" => (
             ErrorKind::Other,
-            "the queue is on another node of its cluster",
+            "the queue is on another node of its cluster: use `open_cluster`",
         ),
         "ERR" if detail.contains("max number of clients") => {
             (ErrorKind::Unavailable, "it has too many connections")
@@ -162,6 +162,56 @@ pub(super) fn too_old(version: &str) -> StoreError {
 pub(super) fn no_time() -> StoreError {
     let text = "no session could be started in time";
     StoreError::new(ErrorKind::Unavailable).with_source(Said(text.to_owned()))
+}
+
+fn unavailable(text: &'static str) -> StoreError {
+    StoreError::new(ErrorKind::Unavailable).with_source(Said(text.to_owned()))
+}
+
+/// Error of a call that was redirected for too long.
+pub(super) fn moving() -> StoreError {
+    unavailable("the queue is moving to another node of its cluster")
+}
+
+/// Error of a call if no node is known to have the queue, or if no node sees the others.
+pub(super) fn no_owner() -> StoreError {
+    unavailable("part of the cluster is down")
+}
+
+/// Error of a call that was carried out, but that too few replicas have confirmed.
+pub(super) fn unconfirmed() -> StoreError {
+    let text = "too few replicas have confirmed the call in time";
+    StoreError::lost_answer(ErrorKind::Unavailable).with_source(Said(text.to_owned()))
+}
+
+/// Error of a sentinel that does not monitor the master.
+pub(super) fn unknown_master() -> StoreError {
+    other("the sentinels monitor no master of this name")
+}
+
+/// Error of a server that a sentinel takes for the master.
+pub(super) fn not_a_master() -> StoreError {
+    unavailable("the server is not the master yet, or no longer")
+}
+
+/// Error of a server that was started without cluster support.
+pub(super) fn no_cluster() -> StoreError {
+    other("the server is not a node of a cluster: use `open`")
+}
+
+/// Error of missing addresses.
+pub(super) fn no_address() -> StoreError {
+    other("at least one address is required")
+}
+
+/// Error of a master's address without its name.
+pub(super) fn no_name() -> StoreError {
+    other("the host of the address must be the name of the master")
+}
+
+/// Error of a cluster's address with a database.
+pub(super) fn has_database() -> StoreError {
+    other("a cluster has only the database 0")
 }
 
 /// Error of a server that would delete jobs to free memory.

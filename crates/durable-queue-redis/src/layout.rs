@@ -8,18 +8,21 @@
 //! 2. Of the caller's values, only the prefix is part of a script's text, and it was checked by
 //!    [`Layout::new`].
 
+use std::fmt::{self, Write};
+
 use durable_queue::internals::Version;
 use durable_queue::store::Result;
 use durable_queue::{ErrorKind, StoreError};
-use redis::{Cmd, Connection, RedisResult, ToRedisArgs};
+use redis::{Cmd, Connection, RedisResult};
 
-use super::failure::{bad_prefix, no_session};
+use super::failure::bad_prefix;
+use super::session::Way;
 
 /// The version of keys and records that this crate writes.
 ///
 /// Version 2 added urgent jobs, in their own sorted set; version 3 added postponed jobs; version 4 added kinds,
-/// options, failures and marks. Records of older versions are valid without them. A process that is running while another one raises the version continues
-/// until its next session.
+/// options, failures and marks. Records of older versions are valid without them. A process that is running while
+/// another one raises the version continues until its next session.
 pub(super) const VERSION: u32 = 4;
 
 /// The record of this version. Processes of version 3 may use the keys: they leave the keys that version 4 has
@@ -34,6 +37,9 @@ pub(super) const KEYS: [&str; 12] = [
     "due", "lease", "urgent", "job", "payload", "pending", "running", "dead", "letter", "state",
     "extra", "marked",
 ];
+
+/// The number of slots of a cluster.
+pub(super) const SLOTS: u16 = 16_384;
 
 /// Only if unchanged: another process may have written a newer version in the meantime.
 const RAISE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then
@@ -83,35 +89,70 @@ impl Layout {
         format!("{}:clock", self.0)
     }
 
-    /// Writes the version, raises an older one, or checks it.
-    pub(super) fn check(&self, connection: &mut Connection) -> Result<()> {
-        let key = format!("{}:version", self.0);
-        let mut get = || {
-            let found = call(connection, "GET", &key);
-            found.map_err(|error| no_session(&error))
+    /// Returns the slot of a queue's keys in a cluster.
+    pub(super) fn slot(queue: &str) -> u16 {
+        let mut sum = Crc::default();
+        // The sum accepts any text.
+        write!(sum, "{}", Tag(queue)).ok();
+        sum.slot()
+    }
+
+    /// Returns the slot of a key without a hash tag.
+    pub(super) fn slot_of(key: &str) -> u16 {
+        let mut sum = Crc::default();
+        sum.write_str(key).ok(); // As above.
+        sum.slot()
+    }
+
+    /// Returns a key without data that all calls on a cluster declare. As it is never there, a node that is
+    /// giving a queue's slot away rejects the queue's scripts before they start; otherwise, a script that
+    /// removes the last entry of another key would fail midway. `clock` is a test's time.
+    pub(super) fn guard(&self, queue: &str, clock: Option<i64>) -> String {
+        let mut key = format!("{}:{{{}}}:moving", self.0, Tag(queue));
+        if let Some(clock) = clock {
+            write!(key, ":{clock}").ok();
+        }
+        key
+    }
+
+    /// Returns the key of the version.
+    pub(super) fn version(&self) -> String {
+        format!("{}:version", self.0)
+    }
+
+    /// Returns the version record, after writing a missing one or raising an older one.
+    pub(super) fn read(
+        &self,
+        connection: &mut Connection,
+        way: Way,
+    ) -> RedisResult<Option<String>> {
+        let key = self.version();
+        let mut call = |command: &Cmd| -> RedisResult<Option<String>> {
+            way.prepare(connection)?;
+            command.query(connection)
         };
-        let found: Option<String> = match get()? {
-            None => {
-                let mut set = redis::cmd("SET");
-                set.arg(&key).arg(RECORD).arg("NX");
-                set.exec(connection).map_err(|error| no_session(&error))?;
-                let found = call(connection, "GET", &key);
-                found.map_err(|error| no_session(&error))?
-            }
-            found => found,
-        };
-        let mut found = found.as_deref().and_then(version);
+        let mut get = redis::cmd("GET");
+        get.arg(&key);
+        let mut found = call(&get)?;
+        if found.is_none() {
+            let mut set = redis::cmd("SET");
+            call(set.arg(&key).arg(RECORD).arg("NX"))?;
+            found = call(&get)?;
+        }
         if let Some(Version {
             number: older @ 1..VERSION,
             ..
-        }) = found
+        }) = found.as_deref().and_then(version)
         {
             let mut raise = redis::cmd("EVAL");
-            raise.arg(RAISE).arg(1).arg(&key).arg(older).arg(RECORD);
-            let raised: RedisResult<Option<String>> = raise.query(connection);
-            let raised = raised.map_err(|error| no_session(&error))?;
-            found = raised.as_deref().and_then(version);
+            found = call(raise.arg(RAISE).arg(1).arg(&key).arg(older).arg(RECORD))?;
         }
+        Ok(found)
+    }
+
+    /// Checks a version record.
+    pub(super) fn check(found: Option<&str>) -> Result<()> {
+        let found = found.and_then(version);
         let is_usable = found.map(|found| found.is_usable(VERSION)).transpose()?;
         is_usable
             .filter(|it| *it)
@@ -130,20 +171,38 @@ fn version(text: &str) -> Option<Version> {
     })
 }
 
-fn call(
-    connection: &mut Connection,
-    name: &str,
-    key: impl ToRedisArgs,
-) -> RedisResult<Option<String>> {
-    redis::cmd(name).arg(key).query(connection)
+/// The checksum of which a cluster's slots are parts: CRC-16/XMODEM.
+#[derive(Default)]
+struct Crc(u16);
+
+impl Crc {
+    const POLYNOMIAL: u16 = 0x1021;
+
+    /// Returns the slot of what was written, which is a key's hash tag, or a key without one.
+    fn slot(&self) -> u16 {
+        self.0 % SLOTS
+    }
+}
+
+impl Write for Crc {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for byte in text.bytes() {
+            self.0 ^= u16::from(byte) << 8;
+            for _ in 0..8 {
+                let is_carried = self.0 & 0x8000 != 0;
+                self.0 = (self.0 << 1) ^ if is_carried { Self::POLYNOMIAL } else { 0 };
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A queue's name without braces, which would end the hash tag, and not empty, because an empty tag is
 /// ignored.
 struct Tag<'a>(&'a str);
 
-impl std::fmt::Display for Tag<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Tag<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {
             return f.write_str("%");
         }
@@ -155,4 +214,25 @@ impl std::fmt::Display for Tag<'_> {
         }
         f.write_str(rest)
     }
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use super::*;
+
+    /// Values of `CLUSTER KEYSLOT`.
+    #[test]
+    fn slots_are_those_of_the_server() {
+        assert_eq!(
+            ["123456789", "", "durable:version", "mails"].map(Layout::slot_of),
+            [0x31C3, 0, SLOT_OF_VERSION, SLOT_OF_MAILS]
+        );
+        assert_eq!(Layout::slot("mails"), SLOT_OF_MAILS);
+        // The tag of an empty name is `%`, and that of a brace its code.
+        assert_eq!(Layout::slot(""), Layout::slot_of("%"));
+        assert_eq!(Layout::slot("a{b"), Layout::slot_of("a%7Bb"));
+    }
+
+    const SLOT_OF_VERSION: u16 = 4_600;
+    const SLOT_OF_MAILS: u16 = 4_745;
 }

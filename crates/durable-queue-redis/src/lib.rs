@@ -29,32 +29,46 @@
 //! - servers that delete keys to free memory (`maxmemory-policy allkeys-..`): opening a store fails, and if
 //!   the policy is changed later, pushes fail with [`Evicting`](durable_queue::ErrorKind::Evicting) within a
 //!   second. Partly deleted jobs become dead letters when they fall due;
-//! - failovers that must not lose data: replication is asynchronous, so answered pushes may be lost, and
-//!   acknowledged jobs may be handed out again;
-//! - clusters: the client talks to one server;
 //! - forked children, if the parent has opened the store: each call returns
 //!   [`Forked`](durable_queue::ErrorKind::Forked).
 //!
+//! # Clusters and failovers
+//! [`open_cluster`](RedisOptions::open_cluster) connects to a Redis Cluster,
+//! [`open_sentinel`](RedisOptions::open_sentinel) to the master that sentinels name. Calls follow a queue to
+//! another node or master, and are never repeated if they may have been carried out.
+//!
+//! Replication is asynchronous. A failover **loses** answered calls that the new master has not received:
+//! pushes are gone, acknowledged jobs are handed out again, cancelled jobs run. With
+//! [`wait_replicas`](RedisOptions::wait_replicas), calls succeed only after replicas have the change, so no
+//! push, acknowledgement, cancel or reset that has succeeded is lost if the new master is one of them. Claims
+//! are not covered: a running job may be handed out again, and its old holder can no longer settle it.
+//!
+//! # Limits
 //! Times are exact to the microsecond up to the year 2255; later ones mean "never". A payload has up to
 //! [`PAYLOAD_LIMIT`] bytes, a key or a queue's name up to [`KEY_LIMIT`], all jobs of a push up to
 //! [`PUSH_LIMIT`]. Larger pushes fail with [`TooLarge`](durable_queue::ErrorKind::TooLarge) before the server
 //! is called.
 //!
 //! The server's user needs `+@read +@write +@connection +@scripting +@pubsub +info +time`, the keys
-//! `PREFIX:*` and the channel `PREFIX:earlier`.
+//! `PREFIX:*` and the channel `PREFIX:earlier`; on a cluster also `+cluster|info +cluster|slots
+//! +cluster|myid`.
 //!
 //! # Guarantees
 //! 1. A call takes effect completely or not at all, even if the server dies during it.
 //! 2. The script that inserts a job announces it to listening processes that wait for a later time.
 //! 3. No notifier is called while a session is locked.
+//! 4. On a cluster, a script runs only on a node that has all keys of the queue.
 
 #![forbid(unsafe_code)]
 
+mod cluster;
 mod failure;
 mod layout;
 mod listen;
 mod options;
+mod pool;
 mod script;
+mod sentinel;
 mod session;
 mod values;
 
@@ -68,8 +82,8 @@ use durable_queue::store::{
     Result, Settle, Store, StoreStats, Turn, Watch, announced,
 };
 use durable_queue::{
-    Cancelled, ErrorKind, JobId, NewJob, Notifier, Put, Reset, StoreError, StoreTime, Token, When,
-    Which,
+    Cancelled, ErrorKind, JobId, NewJob, Notifier, Put, Reset, StoreError, StoreTime, Threads,
+    Token, When, Which,
 };
 use redis::{Cmd, Value};
 
@@ -86,7 +100,7 @@ use self::values::{
     failures, id_text, point,
 };
 
-/// A store on a server, for all processes that can reach it. Clones share the sessions.
+/// A store on a server or a cluster, for all processes that can reach it. Clones share the sessions.
 #[derive(Clone)]
 pub struct RedisStore(Arc<Shared>);
 
@@ -96,6 +110,7 @@ struct Shared {
     hub: Hub,
     /// The channel of announcements.
     channel: String,
+    threads: Threads,
 }
 
 impl fmt::Debug for RedisStore {
@@ -119,12 +134,24 @@ impl RedisStore {
     }
 
     fn call(&self, call: Call, queue: &str, add: impl Fn(&mut Cmd)) -> Result<Value> {
+        self.call_with(call, queue, call.need().is_sure(), add)
+    }
+
+    /// `is_durable`: whether the answer means that replicas have the change, if the options require it.
+    fn call_with(
+        &self,
+        call: Call,
+        queue: &str,
+        is_durable: bool,
+        add: impl Fn(&mut Cmd),
+    ) -> Result<Value> {
         let Shared {
             sessions,
             hub,
             channel,
+            ..
         } = &*self.0;
-        sessions.call(call, queue, |command| {
+        sessions.call(call, queue, is_durable, |command| {
             if call.announces() {
                 command.arg(channel).arg(hub.origin()).arg(queue);
             }
@@ -188,7 +215,9 @@ impl Store for RedisStore {
         if let Some(claim) = claim {
             self.0.sessions.learn_lease(claim.lease);
         }
-        let answer = self.call(Call::Turn, name, |command| {
+        // A lost claim makes its jobs claimable again, so only settles are worth waiting for.
+        let is_durable = !settles.is_empty();
+        let answer = self.call_with(Call::Turn, name, is_durable, |command| {
             command.arg(settles.len());
             for settle in settles {
                 add_settle(command, settle);
@@ -273,7 +302,10 @@ impl Store for RedisStore {
         // A new listener has no knowledge, so it waits for any job: without a head, all pushes are announced.
         let mut forget = redis::cmd("HDEL");
         forget.arg(sessions.layout().state(name)).arg("head");
-        sessions.with(Need::Quick, |connection| forget.exec(connection))?;
+        sessions.with(Need::Quick, name, |connection, way| {
+            way.prepare(connection)?;
+            forget.exec(connection)
+        })?;
         Ok(watch)
     }
 
@@ -339,5 +371,9 @@ impl Store for RedisStore {
 
     fn delete_dead(&self, name: &str, ids: &[JobId]) -> Result<usize> {
         self.count(Call::DeleteDead, name, ids)
+    }
+
+    fn threads(&self) -> Option<Threads> {
+        Some(self.0.threads.clone())
     }
 }

@@ -3,15 +3,24 @@
 use std::fmt;
 use std::time::Duration;
 
-use durable_queue::internals::{Hub, Timing};
+use durable_queue::Threads;
+use durable_queue::internals::{Hub, SharedClock, Timing};
 use durable_queue::store::Result;
 use redis::io::tcp::TcpSettings;
-use redis::{Client, Connection, IntoConnectionInfo, ProtocolVersion, RedisError, RedisResult};
+use redis::{
+    Client, Connection, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
+    RedisError, RedisResult,
+};
 
-use super::failure::{evicts, no_session, too_old, unreadable_address};
+use super::cluster::Cluster;
+use super::failure::{
+    evicts, has_database, no_address, no_name, no_session, too_old, unreadable_address,
+};
 use super::layout::Layout;
+use super::pool::Pool;
 use super::script::Scripts;
-use super::session::{Connector, Sessions};
+use super::sentinel::Master;
+use super::session::{Connector, Replicas, Server, Servers, Sessions, client};
 use super::{RedisStore, Shared};
 
 /// Default maximum number of sessions for calls of the application. A store that hands out jobs has two more:
@@ -35,6 +44,7 @@ pub struct RedisOptions {
     sessions: usize,
     response_timeout: Duration,
     connect_timeout: Duration,
+    replicas: Option<Replicas>,
     has_manual_clock: bool,
     timing: Timing,
 }
@@ -45,6 +55,7 @@ impl fmt::Debug for RedisOptions {
             .field("sessions", &self.sessions)
             .field("response_timeout", &self.response_timeout)
             .field("connect_timeout", &self.connect_timeout)
+            .field("replicas", &self.replicas)
             .finish_non_exhaustive()
     }
 }
@@ -56,6 +67,7 @@ impl RedisOptions {
             sessions: SESSIONS,
             response_timeout: RESPONSE_TIMEOUT,
             connect_timeout: CONNECT_TIMEOUT,
+            replicas: None,
             has_manual_clock: false,
             timing: Timing::default(),
         }
@@ -110,6 +122,26 @@ impl RedisOptions {
         self
     }
 
+    /// Requires that this many replicas have a change before its call succeeds: pushes, cancels, resets, other
+    /// changes of an operator, and turns that settle jobs. Otherwise the call fails with
+    /// [`Unavailable`](durable_queue::ErrorKind::Unavailable) after `limit`, or half of the call's time limit
+    /// if that is less, and [may have been carried out](durable_queue::CarriedOut::Perhaps). Default: 0.
+    /// Minimum of `limit`: a millisecond.
+    ///
+    /// Then a failover loses no call that has succeeded, if the new master is one of the replicas that have
+    /// it: always if `count` is the number of replicas. With fewer, sentinels and clusters prefer the replica
+    /// with the most data among those that they reach and that have the same priority.
+    ///
+    /// After a failover, calls fail until the new master has enough replicas. Claims do not wait: a lost one
+    /// makes its jobs claimable again, and the old holder can no longer settle them.
+    ///
+    /// # Cost
+    /// Another round trip, and one between the master and the replica.
+    pub fn wait_replicas(mut self, count: u32, limit: Duration) -> Self {
+        self.replicas = (count > 0).then_some(Replicas { count, limit });
+        self
+    }
+
     /// Connects to `redis://user:password@host:port/database`. With `rediss://` the connection is encrypted,
     /// if a TLS feature of the crate `redis` is enabled.
     ///
@@ -118,12 +150,7 @@ impl RedisOptions {
     /// [`Newer`](durable_queue::ErrorKind::Newer) if a newer version of this crate has written the keys, and
     /// the server's errors. They do not contain the address.
     pub fn open(self, address: &str) -> Result<RedisStore> {
-        let address = address
-            .into_connection_info()
-            .map_err(|_| unreadable_address())?;
-        let address = address.set_tcp_settings(TcpSettings::default().set_nodelay(true));
-        let client = Client::open(address).map_err(|_| unreadable_address())?;
-        self.open_client(&client)
+        self.open_server(Server::At(client(parsed(address, true)?)?))
     }
 
     /// Like [`open`](Self::open), with a configured client, for example with certificates.
@@ -131,31 +158,127 @@ impl RedisOptions {
     /// # Errors
     /// Like [`open`](Self::open).
     pub fn open_client(self, client: &Client) -> Result<RedisStore> {
-        let layout = Layout::new(&self.prefix)?;
         let address = client.get_connection_info().clone();
-        // This store reads responses of the older protocol.
-        let settings = address.redis_settings().clone();
-        let settings = settings.set_protocol(ProtocolVersion::RESP2);
-        let address = address.set_redis_settings(settings.set_skip_set_lib_name());
-        let connector = Connector {
-            client: Client::open(address).map_err(|_| unreadable_address())?,
+        let client = super::session::client(parsed(address, false)?)?;
+        self.open_server(Server::At(client))
+    }
+
+    /// Connects to the current master of several servers, which sentinels monitor, and after a failover to
+    /// the new one. `master` is an address like that of [`open`](Self::open) whose host is the name of the
+    /// master: `redis://user:password@mymaster/0`. `sentinels` are the sentinels' addresses, with their own
+    /// user and password if they require them: `redis://host:26379`.
+    ///
+    /// A call that fails because the master has failed is not repeated. Queues repeat their turns; the caller
+    /// decides about pushes, which are repeated without harm if they have keys. Until the sentinels have
+    /// chosen a new master, calls fail with [`Unavailable`](durable_queue::ErrorKind::Unavailable).
+    ///
+    /// Replication is asynchronous: a new master may lack the last calls of the old one. See
+    /// [`wait_replicas`](Self::wait_replicas).
+    ///
+    /// ```no_run
+    /// # use durable_queue_redis::RedisStore;
+    /// let sentinels = ["redis://a:26379", "redis://b:26379", "redis://c:26379"];
+    /// let store = RedisStore::options().open_sentinel("redis://mymaster/0", sentinels)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Like [`open`](Self::open), and if there is no sentinel, or none that monitors this master.
+    pub fn open_sentinel<A: IntoConnectionInfo>(
+        self,
+        master: impl IntoConnectionInfo,
+        sentinels: impl IntoIterator<Item = A>,
+    ) -> Result<RedisStore> {
+        let master = parsed(master, true)?;
+        let sentinels = parsed_all(sentinels)?;
+        self.open_master(master, sentinels)
+    }
+
+    fn open_master(
+        self,
+        master: ConnectionInfo,
+        sentinels: Vec<ConnectionInfo>,
+    ) -> Result<RedisStore> {
+        let name = match master.addr() {
+            ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host.clone(),
+            _ => return Err(no_name()),
+        };
+        let sentinels = sentinels.into_iter().map(client);
+        let sentinels = sentinels.collect::<Result<Vec<_>>>()?;
+        self.open_server(Server::Master(Master::new(name, sentinels, master)))
+    }
+
+    fn open_server(self, server: Server) -> Result<RedisStore> {
+        let connector = self.connector()?;
+        let mut connection = connector.connect(&server, Duration::MAX)?;
+        check(&mut connection)?;
+        may_publish(&mut connection, &connector.layout)?;
+        // The pool sets the time limit again, as a session of a master has another one.
+        let first = Some((connection, Duration::ZERO));
+        let servers = Servers::One(server, Pool::new(first, self.sessions));
+        let scripts = Scripts::new(self.clock(&connector.layout));
+        Ok(self.store(connector, scripts, servers))
+    }
+
+    /// Connects to a Redis Cluster. `nodes` are the addresses of some of its nodes, like that of
+    /// [`open`](Self::open); the first one that answers names the others. All nodes have the same user,
+    /// password and certificates as the first one in `nodes`.
+    ///
+    /// Each queue is in the slot of its name, so queues are spread over the nodes, and one queue is as fast as
+    /// one node. Calls follow the queue when its slot moves to another node, and fail with
+    /// [`Unavailable`](durable_queue::ErrorKind::Unavailable) while the node has failed and no replica has
+    /// taken over. While the keys of a queue are being moved, its calls wait, at most for the
+    /// [response timeout](Self::response_timeout).
+    ///
+    /// The limit of [sessions](Self::sessions) applies to each node, and so does the session for the queues'
+    /// threads. The announcements of all queues are received from one node, to which the others send theirs.
+    /// Those that are lost because two nodes are disconnected are made up for by the regular looks, once a
+    /// minute.
+    ///
+    /// ```no_run
+    /// # use durable_queue_redis::RedisStore;
+    /// let store = RedisStore::options().open_cluster(["redis://a:6379", "redis://b:6379"])?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Like [`open`](Self::open), and if no address is given, one has a database other than 0, or the server
+    /// is not part of a cluster.
+    pub fn open_cluster<A: IntoConnectionInfo>(
+        self,
+        nodes: impl IntoIterator<Item = A>,
+    ) -> Result<RedisStore> {
+        let nodes = parsed_all(nodes)?;
+        self.open_nodes(nodes)
+    }
+
+    fn open_nodes(self, nodes: Vec<ConnectionInfo>) -> Result<RedisStore> {
+        if nodes.iter().any(|node| node.redis_settings().db() != 0) {
+            return Err(has_database());
+        }
+        let connector = self.connector()?;
+        let cluster = Cluster::open(nodes, self.sessions, &connector)?;
+        may_publish(&mut cluster.any_node(&connector)?, &connector.layout)?;
+        let scripts = Scripts::of_cluster(self.clock(&connector.layout));
+        Ok(self.store(connector, scripts, Servers::Cluster(cluster)))
+    }
+
+    fn connector(&self) -> Result<Connector> {
+        Ok(Connector {
             connect_timeout: self.connect_timeout,
             response_timeout: self.response_timeout,
-            layout,
-        };
-        let mut connection = connector.connect(Duration::MAX)?;
-        check(&mut connection)?;
-        let channel = connector.layout.channel();
-        // Without this permission no push would be announced, and jobs would be late.
-        let mut publish = redis::cmd("PUBLISH");
-        let published = publish.arg(&channel).arg("").exec(&mut connection);
-        published.map_err(|error| no_session(&error))?;
-        let scripts = Scripts::new(self.clock(&connector.layout).as_deref());
-        Ok(RedisStore(std::sync::Arc::new(Shared {
-            sessions: Sessions::new(connector, scripts, connection, self.sessions),
+            layout: Layout::new(&self.prefix)?,
+            clock: SharedClock::default(),
+        })
+    }
+
+    fn store(self, connector: Connector, scripts: Scripts, servers: Servers) -> RedisStore {
+        RedisStore(std::sync::Arc::new(Shared {
+            channel: connector.layout.channel(),
+            sessions: Sessions::new(connector, scripts, servers, self.replicas),
             hub: Hub::new(self.timing),
-            channel,
-        })))
+            threads: Threads::new(),
+        }))
     }
 
     #[cfg(feature = "testing")]
@@ -170,8 +293,40 @@ impl RedisOptions {
     }
 }
 
+/// Parses an address. This store reads responses of the older protocol. `has_delay`: the settings of TCP are
+/// the client's defaults.
+fn parsed(address: impl IntoConnectionInfo, has_delay: bool) -> Result<ConnectionInfo> {
+    let address = address.into_connection_info();
+    let mut address = address.map_err(|_| unreadable_address())?;
+    if has_delay {
+        address = address.set_tcp_settings(TcpSettings::default().set_nodelay(true));
+    }
+    let settings = address.redis_settings().clone();
+    let settings = settings.set_protocol(ProtocolVersion::RESP2);
+    Ok(address.set_redis_settings(settings.set_skip_set_lib_name()))
+}
+
+fn parsed_all<A: IntoConnectionInfo>(
+    addresses: impl IntoIterator<Item = A>,
+) -> Result<Vec<ConnectionInfo>> {
+    let parse = |address| parsed(address, true);
+    let all = addresses.into_iter().map(parse);
+    let all = all.collect::<Result<Vec<_>>>()?;
+    if all.is_empty() {
+        return Err(no_address());
+    }
+    Ok(all)
+}
+
+/// Without this permission no push would be announced, and jobs would be late.
+fn may_publish(connection: &mut Connection, layout: &Layout) -> Result<()> {
+    let mut publish = redis::cmd("PUBLISH");
+    let published = publish.arg(layout.channel()).arg("").exec(connection);
+    published.map_err(|error| no_session(&error))
+}
+
 /// Checks that the server is supported.
-fn check(connection: &mut Connection) -> Result<()> {
+pub(super) fn check(connection: &mut Connection) -> Result<()> {
     let failed = |error: RedisError| no_session(&error);
     let info = info(connection, "server").map_err(failed)?;
     // Valkey reports a compatible version of Redis here.
@@ -193,12 +348,27 @@ pub(super) fn may_evict(connection: &mut Connection) -> RedisResult<bool> {
     Ok(field(&info, "maxmemory_policy").starts_with("allkeys"))
 }
 
-fn info(connection: &mut Connection, section: &str) -> RedisResult<String> {
+pub(super) fn info(connection: &mut Connection, section: &str) -> RedisResult<String> {
     redis::cmd("INFO").arg(section).query(connection)
 }
 
-fn field<'a>(info: &'a str, name: &str) -> &'a str {
+pub(super) fn field<'a>(info: &'a str, name: &str) -> &'a str {
     let mut lines = info.lines();
     let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     value.unwrap_or_default()
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_master_is_the_host_of_its_address_unchanged() {
+        let master = parsed("redis://user:word@My_Master.1/3", true).expect("it is an address");
+        assert_eq!(
+            *master.addr(),
+            ConnectionAddr::Tcp("My_Master.1".to_owned(), 6379)
+        );
+        assert_eq!(master.redis_settings().db(), 3);
+    }
 }

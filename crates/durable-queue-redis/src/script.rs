@@ -7,6 +7,8 @@
 
 use redis::Script;
 
+use super::layout::KEYS;
+
 /// A call of the server.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Call {
@@ -37,6 +39,31 @@ const ANNOUNCE: &str = include_str!("lua/announce.lua");
 const CLOCK: &str = "local function clock()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
+end
+";
+
+/// A test's time, which the client has added to the name of the guard.
+const CLOCK_OF_GUARD: &str = "local function clock()
+  return tonumber(string.match(KEYS[#KEYS], '%d+$'))
+end
+";
+
+const NO_NODE: &str = "local function node()
+  return ''
+end
+";
+
+const NODE: &str = "local function node()
+  return ' ' .. redis.call('CLUSTER', 'MYID')
+end
+";
+
+/// In a cluster, the guard is the last key. After ASK it is the only one.
+const LOCATE: &str = "if #KEYS == 1 then
+  local common = string.match(KEYS[1], '^[^{]*{[^}]*}:')
+  for index, name in ipairs({ NAMES }) do
+    KEYS[index] = common .. name
+  end
 end
 ";
 
@@ -130,7 +157,7 @@ impl Need {
 /// All scripts of a store.
 pub(super) struct Scripts {
     texts: Vec<Text>,
-    has_own_clock: bool,
+    own_clock: Option<String>,
 }
 
 /// A script's text, and its hash for later calls.
@@ -141,21 +168,36 @@ pub(super) struct Text {
 
 impl Scripts {
     /// `clock`: the key of a test's clock, instead of the server's.
-    pub(super) fn new(clock: Option<&str>) -> Self {
-        let has_own_clock = clock.is_some();
-        let clock = clock.map_or(CLOCK.to_owned(), |key| {
+    pub(super) fn new(clock: Option<String>) -> Self {
+        let text = clock.as_ref().map_or(CLOCK.to_owned(), |key| {
             format!("local function clock()\n  return tonumber(redis.call('GET', '{key}'))\nend\n")
         });
+        Self::with(clock, &[&text, NO_NODE].concat())
+    }
+
+    /// Scripts for a cluster.
+    pub(super) fn of_cluster(clock: Option<String>) -> Self {
+        // The clock's key may be in another slot.
+        let time = match clock {
+            Some(_) => CLOCK_OF_GUARD,
+            None => CLOCK,
+        };
+        let names = KEYS.map(|name| format!("'{name}'")).join(", ");
+        let text = [&LOCATE.replace("NAMES", &names), time, NODE].concat();
+        Self::with(clock, &text)
+    }
+
+    fn with(own_clock: Option<String>, head: &str) -> Self {
         let text = |call: Call| {
             let (first, announces, body) = call.parts();
             let announce = if announces { ANNOUNCE } else { "" };
-            let text = [first, "\n", &clock, COMMON, announce, body].concat();
+            let text = [first, "\n", head, COMMON, announce, body].concat();
             let hash = Script::new(&text).get_hash().to_owned();
             Text { text, hash }
         };
         Self {
             texts: Call::ALL.into_iter().map(text).collect(),
-            has_own_clock,
+            own_clock,
         }
     }
 
@@ -165,6 +207,11 @@ impl Scripts {
 
     /// Returns whether times are those of a test's clock.
     pub(super) fn has_own_clock(&self) -> bool {
-        self.has_own_clock
+        self.own_clock.is_some()
+    }
+
+    /// Returns the key of a test's clock.
+    pub(super) fn own_clock(&self) -> Option<&str> {
+        self.own_clock.as_deref()
     }
 }

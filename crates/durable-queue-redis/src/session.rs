@@ -1,119 +1,143 @@
-//! Sessions: how they start, who uses them, and when they end.
+//! Calls of the server, or of the nodes of a cluster.
 //!
 //! # Invariants
-//! 1. A call is repeated only if the server has reported that it was not started.
+//! 1. A call is repeated only if the server has reported that it was not started, or if it was not sent.
 //! 2. A session that failed is not used again; the next call starts a new one.
 //! 3. Every call has a time limit for its response. A pump's call, including a new session, ends within a
 //!    fraction of the shortest lease, so that leases can be renewed on another connection.
 //! 4. A forked child neither uses nor closes the sessions.
 //! 5. After a session has failed, others are checked before their next use, because the cause may have
 //!    affected all. A pump has no time for that, and starts a new one.
-//! 6. No job is pushed to a server that was seen, within [`POLICY_EVERY`], to delete keys.
+//! 6. No job is pushed to a server that was seen, within a second, to delete keys.
+//! 7. With [`Replicas`], a call that changes jobs is answered only after that many replicas have it.
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use durable_queue::internals::{Caller, SharedClock, Slots};
+use durable_queue::internals::SharedClock;
 use durable_queue::store::{Result, call_limit};
-use redis::{Client, Cmd, Connection, RedisError, RedisResult, Value};
-use sync_shim::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use sync_shim::{Clock, Mutex};
+use redis::{Client, Cmd, Connection, ConnectionInfo, RedisError, RedisResult, Value};
+use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::failure::{evicts, failure, is_over, is_unknown_script, no_session, no_time};
+use super::cluster::Cluster;
+use super::failure::{is_unknown_script, no_session, unconfirmed, unreadable_address};
 use super::layout::{KEYS, Layout};
-use super::options::may_evict;
+use super::pool::{Failed, Limits, Pool};
 use super::script::{Call, Need, Scripts};
+use super::sentinel::Master;
 
-/// A session idle for this long is checked before a call that [must be sure](Need::Sure).
-const IDLE: Duration = Duration::from_secs(1);
-const IDLE_ANSWER: Duration = Duration::from_secs(5);
-/// How often a store that pushes checks whether the server deletes keys. The policy may change at any time.
-const POLICY_EVERY: Duration = Duration::from_secs(1);
-/// Starts sessions.
+/// How sessions are started.
 #[derive(Clone)]
 pub(super) struct Connector {
-    pub(super) client: Client,
     pub(super) connect_timeout: Duration,
     pub(super) response_timeout: Duration,
     pub(super) layout: Layout,
-}
-
-/// Omits the address, which is confidential.
-impl fmt::Debug for Connector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Connector(..)")
-    }
+    pub(super) clock: SharedClock,
 }
 
 impl Connector {
-    /// Starts a session. `limit` applies to the start and to each response.
-    pub(super) fn connect(&self, limit: Duration) -> Result<Connection> {
+    /// Starts a session without checking the version. `limit` applies to the start and to each response.
+    pub(super) fn dial(&self, client: &Client, limit: Duration) -> Result<Connection> {
         let failed = |error: RedisError| no_session(&error);
         let timeout = self.connect_timeout.min(limit);
-        let connection = self.client.get_connection_with_timeout(timeout);
-        let mut connection = connection.map_err(failed)?;
+        let connection = client.get_connection_with_timeout(timeout);
+        let connection = connection.map_err(failed)?;
         set_limit(&connection, self.response_timeout.min(limit)).map_err(failed)?;
-        // Each time, because the server may have been replaced, or a newer version of this crate may have
-        // written the keys.
-        self.layout.check(&mut connection)?;
+        Ok(connection)
+    }
+
+    /// Starts a session with a server that has all keys. The version is checked each time, because the server
+    /// may have been replaced, or a newer version of this crate may have written the keys.
+    pub(super) fn connect(&self, server: &Server, limit: Duration) -> Result<Connection> {
+        let mut connection = match server {
+            Server::At(client) => self.dial(client, limit)?,
+            Server::Master(master) => master.dial(self, limit)?,
+        };
+        let found = self.layout.read(&mut connection, Way::Direct);
+        Layout::check(found.map_err(|error| no_session(&error))?.as_deref())?;
         Ok(connection)
     }
 }
 
-fn set_limit(connection: &Connection, limit: Duration) -> RedisResult<()> {
+pub(super) fn set_limit(connection: &Connection, limit: Duration) -> RedisResult<()> {
     connection.set_read_timeout(Some(limit))?;
     connection.set_write_timeout(Some(limit))
 }
 
-struct Session {
-    connection: Connection,
-    used: Instant,
-    /// The number of failed sessions when this one was last used.
-    failures: usize,
-    /// Time limit of a response.
-    limit: Duration,
+/// Returns a client of an address that has been parsed.
+pub(super) fn client(address: ConnectionInfo) -> Result<Client> {
+    Client::open(address).map_err(|_| unreadable_address())
 }
 
-impl Session {
-    /// Returns the session, unless the server does not respond.
-    fn asked(mut self) -> Option<Self> {
-        self.wait_for(IDLE_ANSWER).ok()?;
-        redis::cmd("PING").exec(&mut self.connection).ok()?;
-        Some(self)
-    }
+/// A server that has all keys.
+pub(super) enum Server {
+    At(Client),
+    /// The current master of several servers.
+    Master(Master),
+}
 
-    fn wait_for(&mut self, limit: Duration) -> RedisResult<()> {
-        if self.limit != limit {
-            set_limit(&self.connection, limit)?;
-            self.limit = limit;
+/// How a command reaches a node of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Direct,
+    /// A node that does not have the slot yet accepts the next command.
+    Asking,
+}
+
+impl Way {
+    /// Must be called before each command.
+    pub(super) fn prepare(self, connection: &mut Connection) -> RedisResult<()> {
+        match self {
+            Self::Direct => Ok(()),
+            Self::Asking => redis::cmd("ASKING").exec(connection),
         }
-        Ok(())
     }
 }
 
-/// The last known state of the server's policy.
-struct Policy {
-    seen: Instant,
-    evicts: bool,
+/// The number of replicas that must have a change before its call is answered, and for how long to wait.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Replicas {
+    pub(super) count: u32,
+    pub(super) limit: Duration,
 }
 
-/// A small pool of sessions, each for one call at a time. Later ones start when the first are in use.
+impl Replicas {
+    /// Returns whether enough replicas have all changes of this session. `most`: the time limit of a response.
+    fn have_all(self, connection: &mut Connection, most: Duration) -> RedisResult<bool> {
+        // The answer has to arrive within the limit. 0 would mean forever.
+        let limit = self.limit.min(most / 2).as_millis().max(1);
+        let mut wait = redis::cmd("WAIT");
+        wait.arg(self.count)
+            .arg(u64::try_from(limit).unwrap_or(u64::MAX));
+        match wait.query::<u32>(connection) {
+            Ok(count) => Ok(count >= self.count),
+            // The server became a replica, for example. The call was carried out all the same.
+            Err(error) if error.code().is_some() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[expect(clippy::large_enum_variant, reason = "there is one per store")]
+pub(super) enum Servers {
+    One(Server, Pool),
+    Cluster(Cluster),
+}
+
+/// The sessions of a store.
 pub(super) struct Sessions {
     connector: Connector,
     scripts: Scripts,
-    slots: Slots<Session>,
-    failures: AtomicUsize,
-    policy: Mutex<Policy>,
+    servers: Servers,
+    replicas: Option<Replicas>,
     /// The shortest lease of all queues, in microseconds.
     shortest_lease: AtomicU64,
-    clock: SharedClock,
 }
 
+/// Omits the addresses, which are confidential.
 impl fmt::Debug for Sessions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sessions")
-            .field("slots", &self.slots)
-            .finish_non_exhaustive()
+        f.debug_struct("Sessions").finish_non_exhaustive()
     }
 }
 
@@ -121,38 +145,28 @@ impl Sessions {
     pub(super) fn new(
         connector: Connector,
         scripts: Scripts,
-        first: Connection,
-        most: usize,
+        servers: Servers,
+        replicas: Option<Replicas>,
     ) -> Self {
-        let clock = SharedClock::default();
-        let now = clock.now();
-        let first = Session {
-            connection: first,
-            used: now,
-            failures: 0,
-            limit: connector.response_timeout,
-        };
         Self {
             connector,
             scripts,
-            slots: Slots::new(first, most),
-            failures: AtomicUsize::new(0),
-            // The first session has just checked it.
-            policy: Mutex::new(Policy {
-                seen: now,
-                evicts: false,
-            }),
+            servers,
+            replicas,
             shortest_lease: AtomicU64::new(u64::MAX),
-            clock,
         }
-    }
-
-    pub(super) fn connector(&self) -> &Connector {
-        &self.connector
     }
 
     pub(super) fn layout(&self) -> &Layout {
         &self.connector.layout
+    }
+
+    /// Starts a session that is to receive announcements. In a cluster, each node sends them to all others.
+    pub(super) fn listen(&self) -> Result<Connection> {
+        match &self.servers {
+            Servers::One(server, _) => self.connector.connect(server, Duration::MAX),
+            Servers::Cluster(cluster) => cluster.any_node(&self.connector),
+        }
     }
 
     /// Records that a pump holds jobs under leases of this length.
@@ -166,121 +180,114 @@ impl Sessions {
     }
 
     /// Returns the time limit of a call, including a new session.
-    fn limit(&self, need: Need) -> Duration {
-        match need {
+    fn limits(&self, need: Need) -> Limits {
+        let call = match need {
             Need::Quick => {
                 let lease = Duration::from_micros(self.shortest_lease.load(Relaxed)); // As above.
                 call_limit(lease)
             }
             Need::Nothing | Need::Sure | Need::Push => Duration::MAX,
+        };
+        Limits {
+            call,
+            response: self.connector.response_timeout,
         }
     }
 
-    /// Makes one round trip on an existing or a new session.
+    /// Makes one round trip on an existing or a new session, with the server that has the queue.
     pub(super) fn with<T>(
         &self,
         need: Need,
-        call: impl FnOnce(&mut Connection) -> RedisResult<T>,
+        queue: &str,
+        mut call: impl FnMut(&mut Connection, Way) -> RedisResult<T>,
     ) -> Result<T> {
-        let caller = match need {
-            Need::Quick => Caller::Pump,
-            Need::Nothing | Need::Sure | Need::Push => Caller::Application,
-        };
-        let mut slot = self.slots.slot(caller)?;
-        let now = self.clock.now();
-        let limit = self.limit(need);
-        // Relaxed, here and below: a hint. If another thread's failure is seen too late, this call fails as
-        // well.
-        let failures = self.failures.load(Relaxed);
-        let known = slot.take().and_then(|session| {
-            let was_idle = need.is_sure() && session.used + IDLE <= now;
-            match session.failures == failures {
-                true if !was_idle => Some(session),
-                false if need == Need::Quick => None,
-                _ => session.asked(),
+        let limits = self.limits(need);
+        match &self.servers {
+            Servers::One(server, pool) => {
+                let connect = |limit| self.connector.connect(server, limit);
+                let called = pool.with(need, limits, connect, |connection| {
+                    call(connection, Way::Direct)
+                });
+                called.map_err(Failed::into_error)
             }
-        });
-        let (mut session, is_new) = match known {
-            Some(session) => (session, false),
-            None => (self.begin(limit, failures)?, true),
-        };
-        let left = if is_new {
-            limit.saturating_sub(self.clock.now() - now)
-        } else {
-            limit
-        };
-        if left.is_zero() {
-            *slot = Some(session);
-            return Err(no_time());
-        }
-        let answer = session
-            .wait_for(self.connector.response_timeout.min(left))
-            .and_then(|()| match need {
-                Need::Push => self.may_push(&mut session.connection, is_new),
-                _ => Ok(true),
-            });
-        let answer = match answer {
-            Ok(true) => Some(call(&mut session.connection)),
-            Ok(false) => None,
-            // Nothing was requested yet.
-            Err(error) => {
-                self.failures.fetch_add(1, Relaxed);
-                return Err(no_session(&error));
+            Servers::Cluster(cluster) => {
+                let slot = Layout::slot(queue);
+                cluster.with(&self.connector, slot, need, limits, call)
             }
-        };
-        if matches!(&answer, Some(Err(error)) if is_over(error)) {
-            self.failures.fetch_add(1, Relaxed);
-        } else {
-            session.used = self.clock.now();
-            session.failures = failures;
-            *slot = Some(session);
         }
-        answer.ok_or_else(evicts)?.map_err(|error| failure(&error))
     }
 
-    fn begin(&self, limit: Duration, failures: usize) -> Result<Session> {
-        Ok(Session {
-            connection: self.connector.connect(limit)?,
-            used: self.clock.now(),
-            failures,
-            limit: self.connector.response_timeout.min(limit),
-        })
-    }
-
-    /// Returns whether the server deletes no keys, as it has reported within [`POLICY_EVERY`]. Always asks a
-    /// server that does, and on a new session.
-    fn may_push(&self, connection: &mut Connection, is_new: bool) -> RedisResult<bool> {
-        let now = self.clock.now();
-        let is_known = {
-            let policy = self.policy.lock();
-            !policy.evicts && now < policy.seen + POLICY_EVERY
-        };
-        if is_known && !is_new {
-            return Ok(true);
-        }
-        let evicts = may_evict(connection)?;
-        *self.policy.lock() = Policy { seen: now, evicts };
-        Ok(!evicts)
-    }
-
-    /// Calls a script on a queue. `add` adds its arguments.
-    pub(super) fn call(&self, call: Call, queue: &str, add: impl Fn(&mut Cmd)) -> Result<Value> {
+    /// Calls a script on a queue. `add` adds its arguments. `is_durable`: whether the answer means that
+    /// replicas have the change, if the options require it.
+    pub(super) fn call(
+        &self,
+        call: Call,
+        queue: &str,
+        is_durable: bool,
+        add: impl Fn(&mut Cmd),
+    ) -> Result<Value> {
         let script = self.scripts.get(call);
-        let named = |name: &str, script: &str| {
+        let need = call.need();
+        let guard = match self.servers {
+            Servers::One(..) => None,
+            Servers::Cluster(_) => Some(self.layout().guard(queue, self.own_time()?)),
+        };
+        let named = |name: &str, script: &str, way: Way| {
             let mut command = redis::cmd(name);
-            command.arg(script).arg(KEYS.len());
-            self.layout().add_keys(queue, &mut command);
+            command.arg(script);
+            match (&guard, way) {
+                (None, _) => {
+                    command.arg(KEYS.len());
+                    self.layout().add_keys(queue, &mut command);
+                }
+                (Some(guard), Way::Direct) => {
+                    command.arg(KEYS.len() + 1);
+                    self.layout().add_keys(queue, &mut command);
+                    command.arg(guard);
+                }
+                // A node that imports a slot rejects calls that declare several keys if one of them does not
+                // exist. The script finds the other keys by itself: they are all on this node, because the
+                // node that gives the slot away sends only calls here of whose keys it has none.
+                (Some(guard), Way::Asking) => {
+                    command.arg(1).arg(guard);
+                }
+            }
             add(&mut command);
             command
         };
-        self.with(call.need(), |connection| {
-            match named("EVALSHA", &script.hash).query(connection) {
+        let replicas = self.replicas.filter(|_| is_durable);
+        let limits = self.limits(need);
+        let (answer, is_confirmed) = self.with(need, queue, |connection, way| {
+            way.prepare(connection)?;
+            let answer = match named("EVALSHA", &script.hash, way).query(connection) {
                 // The server was restarted, or its scripts were flushed: the call was not carried out.
                 Err(error) if is_unknown_script(&error) => {
-                    named("EVAL", &script.text).query(connection)
+                    way.prepare(connection)?;
+                    named("EVAL", &script.text, way).query(connection)?
                 }
-                answer => answer,
-            }
-        })
+                answer => answer?,
+            };
+            let is_confirmed = replicas.map_or(Ok(true), |replicas| {
+                replicas.have_all(connection, limits.response.min(limits.call))
+            })?;
+            Ok((answer, is_confirmed))
+        })?;
+        is_confirmed.then_some(answer).ok_or_else(unconfirmed)
+    }
+
+    /// Returns the time of a test's clock, which in a cluster may be on another node than the queue.
+    fn own_time(&self) -> Result<Option<i64>> {
+        let (Servers::Cluster(cluster), Some(key)) = (&self.servers, self.scripts.own_clock())
+        else {
+            return Ok(None);
+        };
+        let need = Need::Nothing;
+        let slot = Layout::slot_of(key);
+        let get = |connection: &mut Connection, way: Way| {
+            way.prepare(connection)?;
+            redis::cmd("GET").arg(key).query(connection)
+        };
+        let time = cluster.with(&self.connector, slot, need, self.limits(need), get)?;
+        Ok(Some(time))
     }
 }

@@ -48,7 +48,7 @@ use durable_queue::store::{
 };
 use durable_queue::{
     Cancelled, ErrorKind, JobId, Merge, NewJob, Notifier, Notifiers, Put, Reset, StoreClock,
-    StoreError, StoreTime, Token, WallClock, When, Which,
+    StoreError, StoreTime, Threads, Token, WallClock, When, Which,
 };
 use rusqlite::{
     CachedStatement, Connection, ErrorCode, OpenFlags, OptionalExtension, Row, Transaction,
@@ -87,6 +87,7 @@ struct Shared {
     watching: Watching,
     /// Shared by all watches.
     listening: Mutex<Weak<Listening>>,
+    threads: Threads,
 }
 
 /// How watches learn about commits of other connections.
@@ -185,6 +186,7 @@ impl SqliteOptions {
             notifiers: Notifiers::new(),
             watching,
             listening: Mutex::new(Weak::new()),
+            threads: Threads::new(),
         })))
     }
 }
@@ -894,6 +896,10 @@ impl Store for SqliteStore {
                 .map(|id| execute(tx, sql::DELETE_DEAD, params![queue.id, number(*id)]));
             deleted.sum()
         })
+    }
+
+    fn threads(&self) -> Option<Threads> {
+        Some(self.0.threads.clone())
     }
 }
 

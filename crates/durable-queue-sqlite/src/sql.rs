@@ -5,7 +5,8 @@
 
 pub(super) const QUEUE: &str = "SELECT id, paused, serial_keys FROM durable_queue WHERE name = ?1";
 
-pub(super) const PENDING: &str = "SELECT id, at, most, token, cancelled FROM durable_job WHERE queue = ?1 AND key = ?2 AND run = 0";
+pub(super) const PENDING: &str = "SELECT id, at, most, token, cancelled FROM durable_job
+    WHERE queue = ?1 AND key = ?2 AND run = 0";
 
 pub(super) const INSERT: &str = "INSERT INTO durable_job
     (queue, due, at, most, key, payload, schedule, urgent, kind, options)

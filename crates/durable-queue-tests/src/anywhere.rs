@@ -1,6 +1,7 @@
 //! Stores and queues can be used and dropped on any thread, also on one that runs an async task or is about
 //! to end.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -9,8 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use durable_queue::{
-    Cancelled, Claimed, DurableQueue, JobId, Merge, Notifier, Push, ShutDown, Store, StoreTime,
-    When, Worker,
+    Cancelled, Claimed, DecodeError, DurableQueue, EncodeError, JobId, JobPolicy, Kind, Merge,
+    Notifier, Payload, Push, ShutDown, Store, StoreTime, When, Worker,
 };
 use testkit::block_on;
 use tokio::runtime::Builder;
@@ -24,6 +25,22 @@ const TWO: NonZeroUsize = NonZeroUsize::new(2).unwrap();
 const LONG: Duration = Duration::from_secs(3_600);
 
 type Body = Box<dyn FnOnce() + Send>;
+
+struct Text(String);
+
+impl Payload for Text {
+    fn encode(&self) -> Result<Cow<'_, [u8]>, EncodeError> {
+        self.0.encode()
+    }
+
+    fn decode(bytes: Vec<u8>) -> Result<Self, DecodeError> {
+        String::decode(bytes).map(Self)
+    }
+}
+
+impl Kind for Text {
+    const NAME: &'static str = "text";
+}
 
 /// Names of calls, with their types.
 type Called = BTreeSet<String>;
@@ -125,13 +142,14 @@ fn every_call<S: Store>(open: &impl Fn() -> S) -> Called {
     name(
         &mut called,
         "DurableQueue<T, S>",
-        &["builder", "new", "clone", "urgent"],
+        &["builder", "new", "clone", "urgent", "kind", "with_policy"],
     );
     drop(DurableQueue::<String, S>::builder("dropped", open()));
     drop(DurableQueue::<String, S>::new("dropped", open()));
     let queue = DurableQueue::<String, S>::new("calls", open());
     drop(queue.clone());
     drop(queue.urgent());
+    drop(queue.with_policy(JobPolicy::new()).kind::<Text>());
     push_calls(&queue, &mut called);
     operating_calls(&queue, &mut called);
     taking_calls(&queue, &mut called);
@@ -361,6 +379,7 @@ fn every_settle<S: Store>(
         (1, false, false)
     );
     assert_eq!((job.key(), job.schedule(), job.as_str()), (None, None, ""));
+    assert_eq!(job.kind(), None);
     assert!(job.due() < StoreTime::NEVER && job.id() != JobId::from_u64(0));
     name(
         called,
@@ -373,6 +392,7 @@ fn every_settle<S: Store>(
             "lost",
             "is_urgent",
             "key",
+            "kind",
             "schedule",
             "deref",
         ],

@@ -1,7 +1,9 @@
 //! A separate Redis server per test, which can be killed, starved and stopped.
 
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::{env, fs};
 
 use redis::{Client, Cmd, Connection, FromRedisValue, cmd};
@@ -14,6 +16,7 @@ const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
 pub struct Server {
     folder: Folder,
     program: PathBuf,
+    /// After the name of a file with the configuration, if there is one.
     options: Vec<String>,
     child: Child,
 }
@@ -38,11 +41,15 @@ impl Server {
 
     /// Like `new`, with files in its folder that the options refer to.
     pub fn prepared(options: &[&str], prepare: impl FnOnce(&Path)) -> Option<Self> {
+        let durable = ["--appendonly", "yes", "--appendfsync", "always"];
+        Self::started(&[&durable[..], options].concat(), prepare)
+    }
+
+    /// Starts a server that need not be durable. Its first option may be a file in its folder.
+    pub fn started(options: &[&str], prepare: impl FnOnce(&Path)) -> Option<Self> {
         let program = program()?;
         let folder = Folder::new();
-        let durable = ["--appendonly", "yes", "--appendfsync", "always"];
-        let options = [&durable[..], options].concat();
-        let options: Vec<String> = options.into_iter().map(str::to_owned).collect();
+        let options: Vec<String> = options.iter().map(|it| (*it).to_owned()).collect();
         prepare(folder.path());
         let child = spawn(&program, folder.path(), &options);
         let server = Self {
@@ -92,6 +99,10 @@ impl Server {
         });
     }
 
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal.
     pub fn signal(&self, name: &str) {
         let mut kill = Command::new("kill");
@@ -135,15 +146,33 @@ fn spawn(program: &Path, folder: &Path, options: &[String]) -> Child {
         .append(true)
         .open(folder.join("log"))
         .unwrap();
+    let is_file = |option: &&String| !option.starts_with("--");
+    let file = options.first().filter(is_file);
     Command::new(program)
+        .args(file.map(|name| folder.join(name)))
         .args(["--port", "0", "--save", "", "--unixsocket"])
         .arg(folder.join("socket"))
         .arg("--dir")
         .arg(folder)
-        .args(options)
+        .args(&options[usize::from(file.is_some())..])
         .stdin(Stdio::null())
         .stdout(log.try_clone().unwrap())
         .stderr(log)
         .spawn()
         .unwrap()
+}
+
+/// Returns a port that is free now. Outside the range from which the system takes the ports of clients.
+pub(crate) fn free_port() -> u16 {
+    const FIRST: u32 = 12_000;
+    const COUNT: u32 = 18_000;
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        // Relaxed: only a unique number is needed. Other processes begin elsewhere.
+        let number = std::process::id() * 97 + NEXT.fetch_add(1, Relaxed);
+        let port = u16::try_from(FIRST + number % COUNT).unwrap();
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }

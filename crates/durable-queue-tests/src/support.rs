@@ -89,3 +89,12 @@ pub fn bounded<R>(test: impl FnOnce() -> R) -> R {
 pub fn job(text: &str) -> String {
     text.to_owned()
 }
+
+/// Lets other processes run.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it is how long a handler works, and how often a server is asked; it orders nothing"
+)]
+pub fn pause(millis: usize) {
+    thread::sleep(Duration::from_millis(millis as u64));
+}

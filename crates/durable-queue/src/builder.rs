@@ -10,7 +10,6 @@ use std::time::Duration;
 use dedup_queue::{Exponential, Jitter, Jittered, RateLimiter};
 use sync_shim::{Clock, Mutex};
 
-use crate::clock::SharedClock;
 use crate::config::{
     Config, FIRST_BACK_OFF, LEASE, LONGEST_BACK_OFF, LONGEST_LEASE, MAX_ATTEMPTS, Policy, Rate,
     SCATTER,
@@ -22,6 +21,7 @@ use crate::job::JobId;
 use crate::payload::Payload;
 use crate::queue::DurableQueue;
 use crate::store::Store;
+use crate::threads::Threads;
 
 /// Configures a [`DurableQueue`]. Created by [`DurableQueue::builder`].
 #[must_use = "a builder does nothing until `build` is called"]
@@ -31,7 +31,8 @@ pub struct Builder<T, S> {
     store: S,
     config: Config,
     policy: Policy,
-    clock: SharedClock,
+    /// The store's, unless others are set.
+    threads: Option<Threads>,
     values: PhantomData<fn() -> T>,
 }
 
@@ -69,7 +70,7 @@ impl<T: Payload, S: Store> Builder<T, S> {
                 max_attempts: MAX_ATTEMPTS,
                 kinds: Mutex::new(BTreeMap::new()),
             },
-            clock: SharedClock::default(),
+            threads: None,
             values: PhantomData,
         }
     }
@@ -202,7 +203,8 @@ impl<T: Payload, S: Store> Builder<T, S> {
         self
     }
 
-    /// Sets a hook that the pump calls for each error. The hook must not block, because due jobs wait for it.
+    /// Sets a hook that the pump calls for each error. The hook must not block, because due jobs wait for it, also
+    /// those of other queues with the same [threads](Self::threads).
     /// The pump retries in any case.
     pub fn on_error(mut self, hook: impl Fn(&StoreError) + Send + Sync + 'static) -> Self {
         self.config.on_error = Some(Arc::new(hook));
@@ -211,8 +213,18 @@ impl<T: Payload, S: Store> Builder<T, S> {
 
     /// Sets the clock by which this process waits, not the store's clock. If it panics in the queue's own
     /// thread, the queue shuts down, and its leases expire.
-    pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.clock = SharedClock::new(clock);
+    ///
+    /// The queue gets [threads](Self::threads) of its own, which wait by this clock. Queues with the same
+    /// [`Threads::with_clock`] share theirs.
+    pub fn clock(self, clock: impl Clock) -> Self {
+        self.threads(Threads::with_clock(clock))
+    }
+
+    /// Sets the threads that claim and settle the queue's jobs and make its async calls, and the clock by which they
+    /// wait. Default: those of the [store](Store::threads), which its clones share. [`Threads`] states what their
+    /// queues share. In a child of the process that has created them, they are replaced by new ones.
+    pub fn threads(mut self, threads: Threads) -> Self {
+        self.threads = Some(threads);
         self
     }
 
@@ -237,10 +249,12 @@ impl<T: Payload, S: Store> Builder<T, S> {
             store,
             config,
             policy,
-            clock,
+            threads,
             ..
         } = self;
-        DurableQueue::from_parts(name, store, config, policy, clock)
+        let threads = threads.or_else(|| store.threads()).unwrap_or_default();
+        let threads = threads.of_this_process();
+        DurableQueue::from_parts(name, store, config, policy, threads)
     }
 }
 

@@ -1,14 +1,14 @@
 //! Futures of calls that block, and the threads that make these calls.
 //!
 //! The calls of a store block on purpose. So an async call is made by a **call thread**: at most
-//! [`CALL_THREADS`] for each queue, started on demand, ended after [`CALL_KEEP_ALIVE`] without a call.
+//! [`CALL_THREADS`] for all queues with the same [`Threads`](crate::Threads), started on demand, ended after [`CALL_KEEP_ALIVE`] without a call.
 //!
 //! # Invariants
 //! 1. While a job waits, a thread will look for it: each job wakes an idle thread or starts one, and each thread
 //!    looks after each job, and before it sleeps or ends.
 //! 2. Each job is called until it asks for no more, or withdrawn before its first call. If no thread exists and
 //!    none can be started, it is called once with that error.
-//! 3. After the last handle of the queue is dropped, idle threads end at once.
+//! 3. After the last handle of the last queue is dropped, idle threads end at once.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,11 +25,10 @@ use sync_shim::waiter::Waiter;
 use sync_shim::{Clock, Mutex, Parker, Process};
 
 use crate::clock::SharedClock;
-use crate::error::{ErrorKind, StoreError};
+use crate::error::{ErrorKind, Result, StoreError};
 use crate::reply::Reply;
-use crate::store::Result;
 
-/// Maximum number of threads of a queue that make async calls. More than one, so that a call whose connection
+/// Maximum number of threads of a [`Threads`](crate::Threads) that make async calls. More than one, so that a call whose connection
 /// hangs does not block all others.
 pub const CALL_THREADS: usize = 2;
 
@@ -39,7 +38,7 @@ pub const CALL_KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// Future of a call of the store: see [`DurableQueue::push_async`](crate::DurableQueue::push_async).
 ///
 /// It can be polled by any runtime. The call is requested by the first poll: a future that is never polled does
-/// nothing. A thread of the queue makes the call, so no poll blocks. A panic of the store is an error of the
+/// nothing. A thread of the queue's [`Threads`](crate::Threads) makes the call, so no poll blocks. A panic of the store is an error of the
 /// kind [`ErrorKind::Other`] which [may have been carried out](StoreError::carried_out).
 ///
 /// Dropping the future before its call has started withdraws the call: nothing is pushed or changed. Afterwards
@@ -146,8 +145,8 @@ struct State {
     idle: Vec<(Ticket, Parker)>,
     /// Including threads that are being started.
     live: usize,
-    /// The queue has no handles.
-    closed: bool,
+    /// Number of queues with handles.
+    queues: usize,
 }
 
 /// A step of a call thread.
@@ -258,14 +257,22 @@ impl CallThreads {
         !self.clock.park_until(parker, when)
     }
 
-    /// The queue has no handles any more: idle threads end.
-    pub(crate) fn close(&self) {
+    /// A queue has its first handle.
+    pub(crate) fn enter(&self) {
+        self.state.lock().queues += 1;
+    }
+
+    /// A queue has no handles any more. After the last one, idle threads end.
+    pub(crate) fn leave(&self) {
         if !self.process.is_current() {
             return;
         }
         let idle = {
             let mut state = self.state.lock();
-            state.closed = true;
+            state.queues -= 1;
+            if state.queues > 0 {
+                return;
+            }
             mem::take(&mut state.idle)
         };
         for (_, parker) in idle {
@@ -304,7 +311,7 @@ impl State {
         if let Some((_, job)) = self.waiting.pop_first() {
             return Step::Call(job);
         }
-        if is_late || self.closed {
+        if is_late || self.queues == 0 {
             self.live -= 1;
             return Step::End;
         }
@@ -331,10 +338,9 @@ mod tests {
 
     fn world() -> World {
         let clock = ManualClock::new();
-        World {
-            threads: CallThreads::new(SharedClock::new(clock.clone())),
-            clock,
-        }
+        let threads = CallThreads::new(SharedClock::new(clock.clone()));
+        threads.enter();
+        World { clock, threads }
     }
 
     impl World {
@@ -501,7 +507,7 @@ mod tests {
         let world = world();
         world.run();
         world.clock.wait_for_sleepers(1);
-        world.threads.close();
+        world.threads.leave();
         world.wait_for_live(0);
         world.run();
         world.wait_for_live(0);

@@ -10,7 +10,9 @@
 //!    it looked.
 //! 3. While there are `quiet` commands, the pump will look at the spare jobs at a known time, or is closing.
 
+use std::io;
 use std::mem;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
@@ -22,7 +24,9 @@ use crate::calls::{Calls, Look, Ticket, Wanted};
 use crate::clock::SharedClock;
 use crate::command::{Command, Ready};
 use crate::error::{ErrorKind, SettleError, StoreError, TakeError};
+use crate::pumps::{Pass, PumpId, Pumps};
 use crate::stats::Counters;
+use crate::threads::Threads;
 use crate::time::StoreTime;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,13 +59,13 @@ struct State {
     last_error: Option<StoreError>,
 }
 
-#[derive(Debug)]
 pub(crate) struct Control {
     /// Runs the pump.
     process: Process,
     state: Mutex<State>,
-    /// Where the pump sleeps.
-    parker: Parker,
+    /// Run the pump, which has this number.
+    pumps: Arc<Pumps>,
+    pump: PumpId,
     pub(crate) clock: SharedClock,
     pub(crate) counters: Counters,
     /// Recent duration of a turn, in nanoseconds.
@@ -94,7 +98,7 @@ impl State {
 }
 
 impl Control {
-    pub(crate) fn new(clock: SharedClock) -> Self {
+    pub(crate) fn new(threads: &Threads) -> Self {
         Self {
             process: Process::current(),
             state: Mutex::new(State {
@@ -111,8 +115,9 @@ impl Control {
                 cut_short: false,
                 last_error: None,
             }),
-            parker: Parker::new(),
-            clock,
+            pump: threads.pumps.new_id(),
+            pumps: Arc::clone(&threads.pumps),
+            clock: threads.clock.clone(),
             counters: Counters::default(),
             round_trip: AtomicU64::new(0),
         }
@@ -139,7 +144,7 @@ impl Control {
             (result, slept && state.sleep.is_none())
         };
         if wake {
-            self.parker.unpark();
+            self.pumps.wake(self.pump);
         }
         // USER CODE: wakers of futures. Last, after the pump and threads are awake. Panics end there.
         wakes.wake_all();
@@ -313,6 +318,19 @@ impl Control {
         });
     }
 
+    /// Adds the pump, whose start was reserved.
+    ///
+    /// # Errors
+    /// No thread could be started.
+    pub(crate) fn add_pump(&self, pump: impl Pass + 'static) -> io::Result<()> {
+        self.pumps.add(self.pump, Box::new(pump))
+    }
+
+    /// Blocks until the pump, which has ended, has been dropped.
+    pub(crate) fn join_pump(&self) {
+        self.pumps.join(self.pump);
+    }
+
     /// Returns whether the pump has ended.
     pub(crate) fn is_over(&self) -> bool {
         self.state.lock().phase == Phase::Over
@@ -392,10 +410,11 @@ impl Control {
         self.section(|state, wakes| state.calls.serve(jobs, now, wakes))
     }
 
-    /// Step 6: sleeps until `when`, or until an event concerns the pump: a command, a request, a close, an
-    /// announcement before `threshold`. `seen` is the state that the pump has acted on.
-    pub(crate) fn sleep(&self, seen: Seen, threshold: StoreTime, when: Option<Instant>) {
-        let concerns = self.section(|state, _| {
+    /// Step 6: publishes a sleep that ends when an event concerns the pump: a command, a request, a close, an
+    /// announcement before `threshold`. Returns false if there has been one since the pump has `seen` the state that it
+    /// has acted on.
+    pub(crate) fn falls_asleep(&self, seen: Seen, threshold: StoreTime) -> bool {
+        self.section(|state, _| {
             let concerns = !state.commands.is_empty()
                 || state.announced < threshold
                 || state.calls.demand() != seen.demand
@@ -404,15 +423,8 @@ impl Control {
             if !concerns {
                 state.sleep = Some(threshold);
             }
-            concerns
-        });
-        if concerns {
-            return;
-        }
-        match when {
-            None => self.parker.park(),
-            Some(when) => _ = self.clock.park_until(&self.parker, when),
-        }
+            !concerns
+        })
     }
 
     pub(crate) fn failed(&self, error: Option<StoreError>) {

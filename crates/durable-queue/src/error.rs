@@ -7,6 +7,9 @@
 use std::sync::Arc;
 use std::{error, fmt};
 
+/// Result of a store's calls.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
 /// Kind of a store's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -27,7 +27,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(crate) struct Lanes {
-    lanes: Vec<Lane>,
+    all: Vec<Lane>,
     arrivals: u64,
     /// Grows while jobs are postponed, to find those of other kinds behind them.
     wide: usize,
@@ -74,7 +74,7 @@ impl Lanes {
             back: None,
         });
         Self {
-            lanes: lanes.collect(),
+            all: lanes.collect(),
             arrivals: 0,
             wide: 0,
         }
@@ -83,7 +83,7 @@ impl Lanes {
     pub(crate) fn arrive(&mut self, job: Ready, now: Instant) -> Arrival {
         let kind = job.lease.kind.as_deref();
         let is_its = |lane: &&mut Lane| lane.name.is_none_or(|name| kind == Some(name));
-        let Some(lane) = self.lanes.iter_mut().find(is_its) else {
+        let Some(lane) = self.all.iter_mut().find(is_its) else {
             return Arrival::Unknown(job);
         };
         if lane.line.len() >= lane.room() {
@@ -104,11 +104,11 @@ impl Lanes {
     /// their lease by now are released.
     pub(crate) fn next(&mut self, released: &mut Vec<Command>) -> Option<(usize, Ready)> {
         loop {
-            let open = self.lanes.iter().enumerate();
+            let open = self.all.iter().enumerate();
             let open = open.filter(|(_, lane)| lane.running < lane.limit);
             let first = open.filter_map(|(place, lane)| Some((lane.line.front()?.0, place)));
             let (_, place) = first.min()?;
-            let lane = &mut self.lanes[place];
+            let lane = &mut self.all[place];
             let (_, job) = lane.line.pop_front()?;
             if !job.lost.is_set() {
                 lane.running += 1;
@@ -120,17 +120,17 @@ impl Lanes {
 
     /// A job of the lane has ended, after `took`.
     pub(crate) fn end(&mut self, lane: usize, took: Duration) {
-        let lane = &mut self.lanes[lane];
+        let lane = &mut self.all[lane];
         lane.running -= 1;
         lane.took = Some(match lane.took {
             None => took,
-            Some(before) => before - before / 8 + took / 8,
+            Some(before) => before.saturating_mul(7).saturating_add(took) / 8,
         });
     }
 
     /// Releases the jobs of all lines.
     pub(crate) fn clear(&mut self, released: &mut Vec<Command>) {
-        let lines = self.lanes.iter_mut().flat_map(|lane| lane.line.drain(..));
+        let lines = self.all.iter_mut().flat_map(|lane| lane.line.drain(..));
         released.extend(lines.map(|(_, job)| Command::release(&job.lease)));
     }
 

@@ -59,10 +59,12 @@
 //! - A handler **settles** its job: [`ack`](Claimed::ack), [`retry`](Claimed::retry),
 //!   [`bury`](Claimed::bury), [`release`](Claimed::release). Dropping a job without settling it is a failed
 //!   attempt.
-//! - The **pump** is the thread, one per queue and process, that claims and settles jobs.
+//! - The **pump**, one per queue and process, claims and settles jobs. At most [`PUMP_THREADS`] threads run the pumps
+//!   of all queues of a store: see [`Threads`].
 //! - **Urgent** due jobs are claimed before other due jobs, but not before their time. Every eighth claim of
 //!   a process ignores urgency, so that other jobs are not starved.
 //! - The **horizon** is how long before its time a job may be claimed.
+//! - A **kind** is a name of a job, by which a worker finds its handler: see [`Kind`].
 //!
 //! # Guarantees
 //! 1. At least once: after a successful push, the job is handed out until it is acknowledged, buried,
@@ -84,8 +86,8 @@
 //! runtime. Calls that put jobs in or change them have no time limit of their own: the store's settings limit
 //! their time (`SqliteOptions::busy_timeout`, `PostgresOptions::busy_timeout`,
 //! `RedisOptions::response_timeout`). A blocking call is made on the calling thread, and works on a runtime's
-//! threads, too. An async call is made by one of at most [`CALL_THREADS`] threads of the queue, which start on
-//! demand and end after [`CALL_KEEP_ALIVE`]: see [`CallFuture`].
+//! threads, too. An async call is made by one of at most [`CALL_THREADS`] threads of the store's
+//! queues, which start on demand and end after [`CALL_KEEP_ALIVE`]: see [`CallFuture`] and [`Threads`].
 //!
 //! | waits | does not wait | waits for a limited time | async |
 //! |---|---|---|---|
@@ -136,8 +138,24 @@
 //! | the queue is closed before the first poll | the handler is not called | is released: due as before, without the attempt |
 //! | the grace is over, or the `Run` is dropped | is dropped | is released |
 //! | the lease is lost | goes on, and [`Claimed::lost`] completes; with `cancel_on_lost_lease` it is dropped | another process has it, or the attempt has failed |
+//! | the [time limit](JobPolicy::time_limit) of the attempt is over | is dropped | the attempt has failed, with an error that names the limit |
 //! | the pool is released, or refuses a handler | is dropped by `release_now` | is released, and the queue is closed in this process |
 //! | fork | the child gets `TakeError::Forked` | stays the parent's |
+//!
+//! # Kinds
+//! One queue can hold jobs of many kinds, each with its own payload type and handler. [`Kind`] has an example with
+//! threads, `WorkerBuilder::on_async` one with futures.
+//!
+//! | job | at a worker with handlers of kinds | at a worker with one handler, and for `take` |
+//! |---|---|---|
+//! | of a kind with a handler | goes to that handler | is taken; a handle of another kind fails the attempt |
+//! | of another kind, or without a kind | the attempt has failed, with an error that names the kind | the same |
+//! | of a kind whose [concurrency](KindOptions::concurrency) is reached | waits here, or is postponed for any process; other kinds go on | |
+//! | with a payload that cannot be decoded | the attempt has failed, with an error that names the kind | the same |
+//!
+//! The maximum of attempts, the back-off and the time limit of an attempt are those of the job
+//! ([`with_policy`](DurableQueue::with_policy)), else of its kind at the worker ([`KindOptions::policy`]), else of the queue
+//! ([`Builder`]).
 //!
 //! # Features
 //! | feature | default | what it does |
@@ -182,6 +200,7 @@ mod payload;
 mod plan;
 mod policy;
 mod pump;
+mod pumps;
 mod push_in;
 mod queue;
 mod reply;
@@ -197,6 +216,7 @@ pub mod store;
 mod take;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod threads;
 mod time;
 mod worker;
 
@@ -233,12 +253,14 @@ pub use self::{
     payload::{DecodeError, EncodeError, Payload},
     policy::JobPolicy,
     pump::{FIRST_PAUSE, LONGEST_PAUSE, SAFETY_LOOK},
+    pumps::PUMP_THREADS,
     push_in::{Answer, Async, Blocking, Mode, Parameter, PushIn, PushStatement, SqlStore},
     queue::{CancelError, DurableQueue, ShutDown},
     reply::SettleFuture,
     stats::Stats,
     store::Store,
     take::{TakeFuture, TakeManyFuture},
+    threads::Threads,
     time::{StoreClock, StoreTime, WallClock, When},
     worker::{MOST_JOBS, NoContext, SHORTEST_PATIENCE, StartError, Worker, WorkerBuilder},
 };

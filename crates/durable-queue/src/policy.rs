@@ -11,7 +11,8 @@ use std::time::Duration;
 /// ([`Builder`](crate::Builder)).
 ///
 /// A job gets a policy from the [handle](crate::DurableQueue::with_policy) that pushes it. The store keeps it as a
-/// short text, through retries, releases, burials and redrives. A merge replaces it together with the payload.
+/// short text, through retries, releases, burials and redrives. A merge replaces it together with the payload, but not
+/// the number of attempts: a job that has had as many as its new policy allows is buried.
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The pump: the thread, one per queue and process, that calls the store for claims and settles.
+//! The pump: the state machine, one per queue and process, that calls the store for claims and settles. A thread of
+//! the queue's [`Threads`](crate::Threads) runs it, one pass at a time.
 //!
 //! It sends the settles of guards, renews leases, claims jobs ahead for waiting calls, and starts due jobs,
 //! each in one turn of the store. `plan.rs` decides; `PROTOCOL.md` defines the steps.
@@ -23,7 +24,6 @@ use std::time::{Duration, Instant};
 use dedup_queue::TokenBucket;
 use sync_shim::Clock;
 use sync_shim::foreign::{discard, guarded};
-use sync_shim::thread::{ThreadOptions, spawn_thread};
 
 use self::ahead::{Ahead, AheadJobs};
 use self::item::Item;
@@ -31,13 +31,14 @@ use self::pause::Pause;
 use self::refusals::may_be_for_good;
 use crate::command::{Command, Held, Wish};
 use crate::config::{Config, Rate};
-use crate::control::{Control, Orders, Seen};
+use crate::control::{Orders, Seen};
 use crate::error::{CarriedOut, ErrorKind, StoreError, TakeError};
 use crate::horizon::Horizon;
 use crate::job::Tokens;
 use crate::notify::Notifier;
 use crate::offset::Offset;
 use crate::plan::{ClaimPlan, Known, Plan, TurnPlan, UNKNOWN, View};
+use crate::pumps::{Pass, Step};
 use crate::running::{RENEW_AFTER, RunningJobs};
 use crate::shared::Shared;
 use crate::stats::Counters;
@@ -91,25 +92,15 @@ impl<S: Store> Shared<S> {
         if self.control.is_forked() {
             return Err(TakeError::Forked);
         }
-        let mut pump = self.pump.lock();
+        let _starting = self.starting.lock();
         if !self.control.reserve_pump() {
             return Ok(());
         }
-        let worker = Pump::new(Arc::clone(self));
-        let options = ThreadOptions {
-            name: Some("durable-queue"),
-            ..ThreadOptions::default()
-        };
-        match spawn_thread(options, move || worker.run()) {
-            Ok(handle) => {
-                *pump = Some(handle);
-                Ok(())
-            }
-            Err(error) => {
-                self.control.no_pump();
-                Err(TakeError::NoThread(Arc::new(error)))
-            }
-        }
+        let added = self.control.add_pump(Pump::new(Arc::clone(self)));
+        added.map_err(|error| {
+            self.control.no_pump();
+            TakeError::NoThread(Arc::new(error))
+        })
     }
 }
 
@@ -137,51 +128,12 @@ impl<S: Store> Pump<S> {
         }
     }
 
-    /// The thread's body.
-    fn run(mut self) {
-        /// Wakes those who wait for the pump's end, also if it panics.
-        struct End {
-            control: Arc<Control>,
-            cut_short: bool,
-        }
-        impl Drop for End {
-            fn drop(&mut self) {
-                self.control.end(self.cut_short);
-            }
-        }
-        sync_shim::thread::set_precise_timers();
-        let control = Arc::clone(&self.shared.control);
-        // USER CODE: the drops of `self`, after that of `end`: the watch, wakers of unanswered settles, and perhaps the
-        // last handle of the store. Waits for the end have been woken by then.
-        let mut end = End {
-            control: Arc::clone(&control),
-            cut_short: true,
-        };
-        loop {
-            let now = control.clock.now();
-            let orders = control.collect(now);
-            let Orders {
-                demand, closing, ..
-            } = orders;
-            match self.pass(orders, now) {
-                Plan::End { cut_short } => {
-                    end.cut_short = cut_short;
-                    break;
-                }
-                Plan::Sleep { threshold, until } => {
-                    control.sleep(Seen { demand, closing }, threshold, until);
-                }
-                Plan::Recover | Plan::Look | Plan::Turn(_) => {}
-            }
-        }
-    }
-
     fn config(&self) -> &Config {
         &self.shared.config
     }
 
     /// Makes a plan and carries it out, except for an end or a sleep.
-    fn pass(&mut self, orders: Orders, now: Instant) -> Plan {
+    fn act(&mut self, orders: Orders, now: Instant) -> Plan {
         let plan = self.view(orders, now).plan();
         match plan {
             Plan::Recover => self.recover(now),
@@ -435,6 +387,31 @@ impl<S: Store> Pump<S> {
                 discard(payload);
             }
         }
+    }
+}
+
+impl<S: Store> Pass for Pump<S> {
+    fn pass(&mut self, now: Instant) -> Step {
+        let orders = self.shared.control.collect(now);
+        let seen = Seen {
+            demand: orders.demand,
+            closing: orders.closing,
+        };
+        match self.act(orders, now) {
+            Plan::End { cut_short } => Step::End { cut_short },
+            Plan::Sleep { threshold, until } => {
+                if self.shared.control.falls_asleep(seen, threshold) {
+                    Step::Sleep(until)
+                } else {
+                    Step::Again
+                }
+            }
+            Plan::Recover | Plan::Look | Plan::Turn(_) => Step::Again,
+        }
+    }
+
+    fn end(&mut self, cut_short: bool) {
+        self.shared.control.end(cut_short);
     }
 }
 

@@ -8,8 +8,6 @@ use std::time::Instant;
 
 use sync_shim::{Mutex, Timeout};
 
-use crate::call::CallThreads;
-use crate::clock::SharedClock;
 use crate::combine::Combiner;
 use crate::config::{Config, Policy};
 use crate::control::Control;
@@ -22,12 +20,13 @@ use crate::policy::JobPolicy;
 use crate::shared::Shared;
 use crate::stats::Stats;
 use crate::store::{DeadJob, ListedJob, Result, Store, StoreStats};
+use crate::threads::Threads;
 use crate::time::{StoreTime, When};
 
 /// A delay queue whose jobs are in a [`Store`], shared by all processes that use the store.
 ///
-/// Clones are the same queue. The first call that takes jobs starts the pump, a thread. A process that only
-/// pushes has no pump. Dropping the last clone [closes](Self::close) the queue.
+/// Clones are the same queue. The first call that takes jobs starts the pump, which a thread of the queue's
+/// [`Threads`] runs. A process that only pushes has no pump. Dropping the last clone [closes](Self::close) the queue.
 pub struct DurableQueue<T, S: Store> {
     pub(crate) owner: Arc<Owner<S>>,
     pub(crate) marks: Marks,
@@ -75,17 +74,18 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         store: S,
         config: Config,
         policy: Policy,
-        clock: SharedClock,
+        threads: Threads,
     ) -> Self {
+        threads.calls.enter();
         let shared = Shared {
             store,
             name,
-            calls: CallThreads::new(clock.clone()),
-            control: Arc::new(Control::new(clock)),
+            control: Arc::new(Control::new(&threads)),
+            calls: threads.calls,
             policy: Arc::new(policy),
             config,
             pushes: Combiner::new(),
-            pump: Mutex::new(None),
+            starting: Mutex::new(()),
         };
         Self {
             owner: Arc::new(Owner(Arc::new(shared))),
@@ -476,11 +476,7 @@ impl<S: Store> Shared<S> {
 
     /// Joins the pump, which has ended.
     pub(crate) fn join_pump(&self) -> ShutDown {
-        let pump = self.pump.lock().take();
-        if let Some(pump) = pump {
-            // The panic hook has shown any panic.
-            drop(pump.join());
-        }
+        self.control.join_pump();
         self.how_it_ended()
     }
 
@@ -497,7 +493,7 @@ impl<S: Store> Shared<S> {
 impl<S: Store> Drop for Owner<S> {
     fn drop(&mut self) {
         self.0.control.close(None);
-        self.0.calls.close();
+        self.0.calls.leave();
     }
 }
 

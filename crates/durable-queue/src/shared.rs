@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use sync_shim::Mutex;
-use sync_shim::thread::JoinHandle;
 
 use crate::call::CallThreads;
 use crate::combine::Combiner;
@@ -20,6 +19,6 @@ pub(crate) struct Shared<S> {
     pub(crate) config: Config,
     pub(crate) pushes: Combiner,
     pub(crate) calls: Arc<CallThreads>,
-    /// The pump's thread, once started.
-    pub(crate) pump: Mutex<Option<JoinHandle>>,
+    /// Held while the pump is started: other calls wait for the outcome.
+    pub(crate) starting: Mutex<()>,
 }

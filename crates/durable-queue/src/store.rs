@@ -1,7 +1,8 @@
 //! Stores: they keep jobs, share them between processes, and fence off holders that have lost their lease.
 //!
-//! The queue, not the store, waits for due times. The trait is blocking on purpose: one thread per queue and
-//! process, the pump, makes the calls of the hot path, and threads and futures wait in the process. A store
+//! The queue, not the store, waits for due times. The trait is blocking on purpose: one or two threads per store and
+//! process, which run the pumps of its queues, make the calls of the hot path, and threads and futures wait in the
+//! process. A store
 //! has to pass the `conformance` suite (feature `testing`), which states this contract as tests.
 //!
 //! # Requirements
@@ -42,7 +43,8 @@
 //!     If its holder returns it (by a retry, a release or a repetition), it is deleted as by an
 //!     acknowledgement, so that it does not run again; a burial makes it a dead letter. A claim after the end
 //!     of its lease takes it as any other job, and the lease says that it is marked. The mark remains until
-//!     the job ends or is reset; redriven jobs are not marked. After the commit, the notifiers are called with [`RECALL`].
+//!     the job ends or is reset; redriven jobs are not marked. After the commit, the notifiers are called with
+//!     [`RECALL`].
 //! 12. Kind, options and failures of a job are text that stores do not interpret. A merge replaces kind and
 //!     options together with the payload, also by none; it leaves the failures. A retry or a burial replaces
 //!     the failures if it has some. A repetition clears them. Dead letters keep all three, also when they are
@@ -51,13 +53,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::error::StoreError;
+pub use crate::error::Result;
 use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
 use crate::notify::{ANYTHING, Notifier};
+use crate::threads::Threads;
 use crate::time::{StoreTime, When};
-
-/// Result of a store's calls.
-pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 /// Keeps the jobs of many named queues. The [module](self) lists the requirements.
 pub trait Store: Send + Sync + 'static {
@@ -99,7 +99,7 @@ pub trait Store: Send + Sync + 'static {
     fn cancel_requests(&self, queue: &str) -> Result<Vec<(JobId, Token)>>;
 
     /// Changes a job's due time, unless a handler has it; then calls the notifiers. A job that is claimed but
-    /// not started is taken from its holder.
+    /// not started is taken from its holder. The mark of a job whose lease has expired is removed.
     ///
     /// # Errors
     /// The store's error.
@@ -168,6 +168,12 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// The store's error.
     fn delete_dead(&self, queue: &str, ids: &[JobId]) -> Result<usize>;
+
+    /// Returns the threads for the queues of this store and of its clones. With `None`, the default, each queue has
+    /// threads of its own. A store that wraps another one should return those of the inner store.
+    fn threads(&self) -> Option<Threads> {
+        None
+    }
 }
 
 /// Subscription to a queue's changes. Polls for changes by other processes if the store cannot announce them.

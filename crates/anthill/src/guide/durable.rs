@@ -65,5 +65,36 @@
 //! After the signal no job is taken. Running handlers have 20 seconds; then they are dropped, and their jobs are released,
 //! so that another process takes them at once. Dropping the future does that without waiting.
 //!
+//! # Kinds of jobs
+//! One queue holds many kinds of jobs, each with its own payload type and handler. With the features `durable-async`
+//! and `json`:
+//!
+//! ```ignore
+//! #[derive(Serialize, Deserialize)]
+//! struct SendMail { to: String }
+//! impl Kind for SendMail { const NAME: &'static str = "send-mail"; }
+//!
+//! async fn send_mail(mail: Job<Json<SendMail>>, app: App) -> Result<(), MailError> { .. }
+//! async fn report(report: Job<Json<Report>>, app: App) -> Result<(), sqlx::Error> { .. }
+//!
+//! let jobs: DurableQueue<Vec<u8>, _> = DurableQueue::new("jobs", store);
+//! jobs.kind().push_async(Json(SendMail { to }), IN_A_MINUTE).await?; // In a request's handler.
+//!
+//! let reports = KindOptions::new()
+//!     .concurrency(4) // The other handlers stay free for other kinds.
+//!     .policy(JobPolicy::new().max_attempts(5).time_limit(TEN_MINUTES));
+//! let run = Worker::builder(jobs.clone())
+//!     .concurrency(200)
+//!     .context(app)
+//!     .on_async(send_mail)
+//!     .on_async_with(reports, report)
+//!     .run_async();
+//! run.until(shutdown_signal).await?;
+//! ```
+//!
+//! Blocking handlers are added by `on` and `on_with`, and started by `start`. A job of a kind that has no handler in
+//! this process counts as a failed attempt and is retried, so in a rolling deployment a process of the newer version gets it.
+//! A job has its own policy if it is pushed by a handle with one: `jobs.kind().with_policy(policy).push(..)`.
+//!
 //! The features `cron` and `json` of the package `anthill-durable-queue` add recurring jobs, and payloads of any type that
 //! serde can serialize. The program of the package `anthill-durable-queue-cli` inspects and operates queues from a shell.

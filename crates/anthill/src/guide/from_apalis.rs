@@ -71,4 +71,5 @@
 //!   poll every 100 milliseconds by default, and less often while they are idle.
 //! - **A successful `cancel` is final** until a handler has the job.
 //! - **A push may be part of the application's transaction** (`push_in`, on `SQLite` and `PostgreSQL`).
-//! - **One queue has one payload type.** For several kinds of jobs use a queue for each, or an enum.
+//! - **One queue holds many kinds of jobs**, each with its own payload type and handler: `Kind`. In apalis each type has a
+//!   worker of its own.

@@ -180,8 +180,7 @@ $$;
 -- Inserts jobs one by one. `p_merges`: 0 keep, 1 earliest, 2 latest, 3 debounce. `p_mosts`: the bound of a
 -- debounce, or null. A merge without a schedule keeps the job's schedule, and one that is not urgent keeps
 -- the job's urgency. A push with a schedule that comes after its time changes no job, because that run may be
--- done already; so the clock is read after the job is locked. An open job is marked by a cancel only if a
--- process of version 9 has returned it since; any push replaces such a job. Returns 0 new, 1 merged, 2 kept, and the time
+-- done already; so the clock is read after the job is locked. Returns 0 new, 1 merged, 2 kept, and the time
 -- that was set.
 CREATE OR REPLACE FUNCTION SCHEMA.enqueue(
     p_queue text, p_times bigint[], p_delays boolean[], p_payloads bytea[],
@@ -231,11 +230,9 @@ BEGIN
             CONTINUE;
         END IF;
         LOOP
-            SELECT j.id, j.at, j.most, j.token, j.cancelled INTO v_old FROM SCHEMA.job j
+            SELECT j.id, j.at, j.most, j.token INTO v_old FROM SCHEMA.job j
             WHERE j.queue = v_queue AND j.key = v_new.key AND j.run = 0 FOR UPDATE;
-            IF FOUND AND NOT v_old.cancelled
-                AND (v_new.merge = 0 OR SCHEMA.is_late(v_new.schedule, v_new.delay, v_at))
-            THEN
+            IF FOUND AND (v_new.merge = 0 OR SCHEMA.is_late(v_new.schedule, v_new.delay, v_at)) THEN
                 o_id := v_old.id;
                 o_put := 2;
                 o_due := c_never;
@@ -251,7 +248,7 @@ BEGIN
                 UPDATE SCHEMA.job j SET due = o_due, at = o_due, payload = v_new.payload,
                     schedule = coalesce(v_new.schedule, j.schedule),
                     most = CASE WHEN v_new.schedule IS NULL THEN j.most ELSE c_never END, urgent = j.urgent OR v_new.urgent,
-                    token = NULL, kind = v_new.kind, options = v_new.options, cancelled = false
+                    token = NULL, kind = v_new.kind, options = v_new.options
                 WHERE j.id = o_id;
                 IF SCHEMA.is_unconfirmed(v_old.token) THEN
                     PERFORM SCHEMA.recall(v_queue);

@@ -41,6 +41,8 @@ use testkit::Rng;
 
 use durable_queue_tests::address::{POSTGRES, address};
 use durable_queue_tests::anywhere::works_on_any_thread;
+#[cfg(target_os = "linux")]
+use durable_queue_tests::threads::two_hundred_queues_have_few_threads;
 use durable_queue_tests::{alike, disturbed, programs, proxy, tls};
 
 /// A separate schema per test, removed at its end.
@@ -169,6 +171,18 @@ fn a_postgres_store_works_on_any_thread() {
     if let Some(database) = Database::new() {
         works_on_any_thread(database.opener());
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn two_hundred_queues_cost_at_most_eight_threads() {
+    let ended = testkit::in_child("two_hundred_queues_cost_at_most_eight_threads", || {
+        let before = testkit::thread_names().len();
+        if let Some(database) = Database::new() {
+            two_hundred_queues_have_few_threads(before, &database.store);
+        }
+    });
+    assert!(ended.is_ok(), "{ended:?}");
 }
 
 #[test]

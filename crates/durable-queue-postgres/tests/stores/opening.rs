@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ::postgres::Config;
 use durable_queue::store::{Act, Lease, Settle};
-use durable_queue::{ErrorKind, SAFETY_LOOK, Store, Token};
+use durable_queue::{ErrorKind, NewJob, SAFETY_LOOK, Store, Token};
 use durable_queue_postgres::PostgresStore;
 use durable_queue_postgres::{PROBE_EVERY, SCHEMA};
 
@@ -127,6 +127,85 @@ fn tables_of_an_older_version_are_migrated_and_keep_their_jobs() {
     }
     let held = "SELECT o_id FROM SCHEMA.held_by('queue', gen_random_uuid(), 0)";
     assert_eq!(database.get::<i64>(held), 7);
+}
+
+/// Processes of version 9 call them, and know nothing of kinds, failures and marks.
+#[test]
+fn functions_of_version_9_settle_jobs_of_this_version() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let store = &database.store;
+    let turn = |what: &str, acts: &str, leases: &[Lease], claim: &str| {
+        let ids = leases.iter().map(|lease| lease.id.to_string());
+        let tokens = leases.iter().map(|lease| {
+            let digits = lease.token.as_bytes().iter();
+            let digits: String = digits.map(|byte| format!("{byte:02x}")).collect();
+            format!("'{digits}'")
+        });
+        let (ids, tokens) = (ids.collect::<Vec<_>>(), tokens.collect::<Vec<_>>());
+        let count = leases.len();
+        format!(
+            "SELECT {what} FROM SCHEMA.turn_9('queue', true, true,
+                '{acts}', ARRAY[{}]::bigint[], ARRAY[{}]::uuid[], array_fill(0::bigint, ARRAY[{count}]),
+                array_fill(true, ARRAY[{count}]), array_fill('no'::text, ARRAY[{count}]), {claim}, 1000000,
+                30000000, false, NULL)",
+            ids.join(","),
+            tokens.join(",")
+        )
+    };
+    database.sql("CALL SCHEMA.push_one_6('queue', 0, true, 'one', false, '', NULL, NULL)");
+    database.sql("SELECT SCHEMA.enqueue_plain('queue', '{0}', '{t}', '{two}', false, false)");
+    let enqueue =
+        "SELECT o_id FROM SCHEMA.enqueue('queue', '{0}', '{t}', '{four}', '{key}', '{2}', '{NULL}',
+        '{NULL}', '{NULL}', '{f}', false)";
+    let kind = Some("mail");
+    let keyed = NewJob {
+        kind,
+        key: Some(b"key"),
+        ..JOB
+    };
+    let of_kind = NewJob { kind, ..JOB };
+    let id = store.enqueue("queue", &[keyed, of_kind]).unwrap()[0].id();
+    assert_eq!(database.get::<i64>(enqueue), id.as_u64().cast_signed());
+
+    let started = || {
+        let claimed = store.turn("queue", &[], Some(claim_of(9))).unwrap().claimed;
+        let mut leases = claimed.unwrap().leases;
+        leases.sort_by_key(|lease| lease.id);
+        leases
+    };
+    let leases = started();
+    let kinds = leases.iter().map(|lease| lease.kind.as_deref());
+    assert_eq!(kinds.collect::<Vec<_>>(), [None, None, None, kind]);
+    let held = "SELECT count(*) FROM SCHEMA.list_6('queue', 0, 0, 10) WHERE o_held";
+    assert_eq!(database.get::<i64>(held), 4);
+    let cancel = format!(
+        "SELECT o_taken FROM SCHEMA.cancel('queue', {}, NULL)",
+        leases[0].id
+    );
+    assert!(database.get::<bool>(&cancel));
+    assert_eq!(store.cancel_requests("queue").unwrap().len(), 1);
+    // A release of the marked job, and of others.
+    let no_claim = "NULL, 0, 0, 0";
+    let done = "max(cardinality(o_done))";
+    let release = turn(done, "{5,5,5,5}", &leases, no_claim);
+    assert_eq!(database.get::<i32>(&release), 4);
+    let leases = started();
+    assert_eq!(leases.len(), 3, "the marked job has ended");
+    let bury = turn(done, "{4,4,4}", &leases, no_claim);
+    assert_eq!(database.get::<i32>(&bury), 3);
+    let dead = "SELECT count(*) FROM SCHEMA.dead_letters_6('queue', 0, 10) WHERE o_error = 'no'";
+    assert_eq!(database.get::<i64>(dead), 3);
+    let dead = store.dead("queue", None, 10).unwrap();
+    let ids: Vec<_> = dead.iter().map(|dead| dead.id).collect();
+    assert_eq!(store.redrive("queue", &ids).unwrap(), 3);
+    let claim = turn("count(o_id)", "{}", &[], "gen_random_uuid(), 9, 9, 9");
+    assert_eq!(database.get::<i64>(&claim), 3);
+    let kinds = store.list("queue", None, 10).unwrap();
+    assert_eq!(kinds.iter().filter(|job| job.kind.is_some()).count(), 1);
+    let token = "SELECT count(*) FROM SCHEMA.held_by_6('queue', (SELECT token FROM SCHEMA.job LIMIT 1), 60000000)";
+    assert_eq!(database.get::<i64>(token), 3);
 }
 
 #[test]

@@ -186,3 +186,31 @@ fn sql_pushes_bytes_texts_and_json_now_at_a_time_and_never() {
         "what is later than the last time is never"
     );
 }
+
+/// The sixth and the seventh parameter.
+#[test]
+fn sql_pushes_jobs_with_kinds_and_options() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    database.sql(
+        "SELECT SCHEMA.push('queue', 'one', NULL, NULL, false, 'mail');
+        SELECT SCHEMA.push('queue', 'two', NULL, 'key', NULL, NULL, 'once');
+        SELECT SCHEMA.push_text('queue', 'three', NULL, NULL, true, 'mail', 'once');
+        SELECT SCHEMA.push_json('queue', '4', NULL, NULL, NULL, 'mail', 'once')",
+    );
+    let turn = database.store.turn("queue", &[], Some(claim_of(10)));
+    let mut leases = turn.unwrap().claimed.unwrap().leases;
+    leases.sort_by_key(|lease| lease.id);
+    let texts = leases
+        .iter()
+        .map(|lease| (lease.kind.as_deref(), lease.options.as_deref()));
+    let (kind, options) = (Some("mail"), Some("once"));
+    let expected = [
+        (kind, None),
+        (None, options),
+        (kind, options),
+        (kind, options),
+    ];
+    assert_eq!(texts.collect::<Vec<_>>(), expected);
+}

@@ -15,13 +15,20 @@ local function recall()
   redis.pcall('PUBLISH', CHANNEL, string.format('%.0f', -NEVER) .. '  ' .. NAME)
 end
 
+-- In a cluster, only the node that has set the head knows it. Its successor after a failover may have an
+-- older one, and messages do not come from a session that the failure has ended.
 local function head()
-  return tonumber(redis.call('HGET', STATE, 'head') or NEVER)
+  local due, of = string.match(redis.call('HGET', STATE, 'head') or '', '^(%S+)(.*)$')
+  return of == node() and tonumber(due) or NEVER
+end
+
+local function set_head(due)
+  redis.call('HSET', STATE, 'head', string.format('%.0f', due) .. node())
 end
 
 local function announce(due)
   if due < head() then
-    redis.call('HSET', STATE, 'head', due)
+    set_head(due)
     publish(due)
   end
 end

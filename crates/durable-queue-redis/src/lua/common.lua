@@ -1,4 +1,4 @@
--- Common part of the scripts. `clock()` is defined before it.
+-- Common part of the scripts. `clock()` and `node()`, which is empty outside of clusters, are defined before it.
 --
 -- Times are microseconds since 1970. Lua's only number type and the scores of sorted sets are doubles, which
 -- represent all integers up to 2^53, in the year 2255. Later times mean "never". Ids have 16 digits, so that

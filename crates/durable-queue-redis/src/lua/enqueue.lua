@@ -8,7 +8,11 @@ local now = clock()
 local last = tonumber(redis.call('HGET', STATE, 'last'))
 if not last then
   -- If only the state was deleted, the ids in use are unknown, but all are less than the clock.
-  last = redis.call('EXISTS', DUE, LEASES, PAYLOADS, DEAD) > 0 and now or 0
+  -- One key per call: a cluster's node that imports their slot rejects others.
+  last = 0
+  for _, key in ipairs({ DUE, LEASES, PAYLOADS, DEAD }) do
+    last = redis.call('EXISTS', key) == 1 and now or last
+  end
 end
 local before = last
 local earliest = NEVER

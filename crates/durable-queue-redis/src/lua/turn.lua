@@ -58,6 +58,9 @@ local acts = {
     freed = true
   end,
   postpone = function(job, when)
+    if is_ended(job) then
+      return
+    end
     if job.started then
       job.attempts = job.attempts - 1
     end
@@ -309,7 +312,7 @@ if first > now then
   -- The caller may wait until then, or until the horizon before it.
   local waits_for = after(first, horizon)
   if head() < waits_for then
-    redis.call('HSET', STATE, 'head', waits_for)
+    set_head(waits_for)
   end
 end
 

@@ -13,7 +13,8 @@ use durable_queue_redis::RedisStore;
 use super::Keys;
 use crate::alike::{JOB, claim_of, count};
 
-const PARTS: [&str; 10] = [
+/// All keys of a queue.
+pub(super) const PARTS: [&str; 10] = [
     "due", "lease", "urgent", "job", "payload", "pending", "running", "dead", "letter", "state",
 ];
 const KEYED: NewJob<'_> = NewJob {

@@ -9,11 +9,13 @@
 )]
 
 mod announcing;
+mod cluster;
 mod contents;
 mod counting;
 mod crashing;
 mod encrypting;
 mod failing;
+mod failover;
 mod losing;
 mod opening;
 mod refusing;
@@ -32,7 +34,12 @@ use testkit::Rng;
 
 use durable_queue_tests::address::{REDIS, address};
 use durable_queue_tests::anywhere::works_on_any_thread;
-use durable_queue_tests::{alike, disturbed, programs, proxy, redis_server, tls};
+#[cfg(target_os = "linux")]
+use durable_queue_tests::threads::two_hundred_queues_have_few_threads;
+use durable_queue_tests::{
+    alike, anywhere, disturbed, programs, proxy, redis_cluster, redis_sentinel, redis_server,
+    support, tls,
+};
 
 /// A separate prefix per test, whose keys are removed at its end.
 struct Keys {
@@ -199,6 +206,18 @@ fn a_redis_store_works_on_any_thread() {
     if let Some(keys) = Keys::new() {
         works_on_any_thread(keys.opener());
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn two_hundred_queues_cost_at_most_eight_threads() {
+    let ended = testkit::in_child("two_hundred_queues_cost_at_most_eight_threads", || {
+        let before = testkit::thread_names().len();
+        if let Some(keys) = Keys::new() {
+            two_hundred_queues_have_few_threads(before, &keys.store);
+        }
+    });
+    assert!(ended.is_ok(), "{ended:?}");
 }
 
 /// On a server of its own.

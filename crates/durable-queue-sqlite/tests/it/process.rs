@@ -114,3 +114,17 @@ fn a_forked_child_is_rejected_and_the_parents_queue_keeps_working() {
     );
     assert!(ended.is_ok(), "{ended:?}");
 }
+
+#[cfg(target_os = "linux")]
+#[testkit::test]
+fn two_hundred_queues_cost_at_most_eight_threads() {
+    let ended = testkit::in_child(
+        "process::two_hundred_queues_cost_at_most_eight_threads",
+        || {
+            let (folder, before) = (Folder::new(), testkit::thread_names().len());
+            let store = SqliteStore::open(folder.file("jobs")).unwrap();
+            durable_queue_tests::threads::two_hundred_queues_have_few_threads(before, &store);
+        },
+    );
+    assert!(ended.is_ok(), "{ended:?}");
+}

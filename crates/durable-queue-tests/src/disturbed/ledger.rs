@@ -10,8 +10,6 @@ use std::time::{Duration, Instant, SystemTime};
 use durable_queue::{Claimed, JobId, SettleError, Store, StoreTime};
 use testkit::Rng;
 
-use super::plan::Disturbing;
-
 #[derive(Default)]
 pub(crate) struct Ledger(Mutex<Known>);
 
@@ -236,7 +234,7 @@ impl Ledger {
     }
 
     /// Panics if a guarantee was violated.
-    pub(crate) fn verdict(&self, plan: &Disturbing, begin: Instant) -> String {
+    pub(crate) fn verdict(&self, plan: &dyn fmt::Display, begin: Instant) -> String {
         let known = self.0.lock().unwrap();
         assert!(known.faults.is_empty(), "after {plan}: {:#?}", known.faults);
         format!(

@@ -1,4 +1,4 @@
-//! Two simulated processes behind a proxy that cuts, half-closes, delays, hangs and rejects connections. No
+//! Two simulated processes that are disturbed: by a proxy that cuts, half-closes, delays, hangs and rejects connections. No
 //! answered push may be lost, no job may be early, claims without a response must be found again, and each
 //! job must be done at least once.
 //!
@@ -8,11 +8,11 @@
 mod ledger;
 mod plan;
 
-use std::env;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
+use std::{env, fmt};
 
 use durable_queue::{
     Cancelled, CarriedOut, DurableQueue, Merge, Reset, SAFETY_LOOK, SettleError, Store, StoreError,
@@ -23,6 +23,7 @@ use testkit::Rng;
 use self::ledger::{Ledger, now};
 use self::plan::Disturbing;
 use crate::proxy::Proxy;
+use crate::support::pause;
 
 /// Environment variable with the number of disturbances.
 const VARIABLE: &str = "DURABLE_DISTURBANCES";
@@ -30,7 +31,8 @@ const DISTURBANCES: u64 = 40;
 /// Time limit of a disturbance and the work before it, on a busy machine.
 const LONGEST: Duration = Duration::from_secs(3);
 
-const QUEUE: &str = "queue";
+/// The queue of all processes.
+pub const QUEUE: &str = "queue";
 /// Leases of the first process do not end, so its claims without a response are found by their tokens or
 /// never. Leases of the second one end during many outages.
 const LEASES: [Duration; 2] = [Duration::from_secs(3_600), Duration::from_secs(1)];
@@ -45,9 +47,17 @@ const LATER: Duration = Duration::from_secs(86_400);
 
 type Queue<S> = DurableQueue<String, S>;
 
+/// What disturbs the processes.
+pub trait Disturbance: fmt::Display + Sync {
+    fn is_over(&self) -> bool;
+
+    /// A process has worked. Returns the time since the last outage, if it is the first time.
+    fn works(&self, process: usize) -> Option<Duration>;
+}
+
 struct Party<'a> {
     ledger: &'a Ledger,
-    plan: &'a Disturbing,
+    plan: &'a dyn Disturbance,
     numbers: AtomicU64,
 }
 
@@ -63,24 +73,36 @@ pub fn a_disturbed_party_loses_nothing<S: Store + 'static>(
     let disturbances = disturbances.map_or(DISTURBANCES, |number| number.parse().unwrap());
     let limit = LONGEST * u32::try_from(disturbances).unwrap() + testkit::LIMIT * 3;
     let mut rng = Rng::from_env();
+    let plan = Disturbing::new(rng.split(), disturbances, LEASES.len());
+    let proxy = Proxy::with(server, plan);
+    let open = || open(proxy.address);
+    a_party_loses_nothing(name, limit, proxy.plan(), direct, open, rng);
+}
+
+/// `open` opens a store that is disturbed, if it can. `direct` is one that is not, from the end of the plan.
+pub fn a_party_loses_nothing<S: Store + 'static>(
+    name: &str,
+    limit: Duration,
+    plan: &dyn Disturbance,
+    direct: &S,
+    open: impl Fn() -> Option<S>,
+    mut rng: Rng,
+) {
     let begin = Instant::now();
     let ledger = Ledger::default();
     let verdict = testkit::watchdog(limit, || {
-        let plan = Disturbing::new(rng.split(), disturbances, LEASES.len());
-        let proxy = Proxy::with(server, plan);
         let party = Party {
             ledger: &ledger,
-            plan: proxy.plan(),
+            plan,
             numbers: AtomicU64::new(0),
         };
         let queues = LEASES.map(|lease| {
-            let store = until(|| open(proxy.address));
-            let queue = Queue::builder(QUEUE, store).lease(lease);
+            let queue = Queue::builder(QUEUE, until(&open)).lease(lease);
             queue.max_attempts(u32::MAX).build().unwrap()
         });
         party.meets(&queues, direct, &mut rng);
         ledger.judge(direct, QUEUE);
-        ledger.verdict(proxy.plan(), begin)
+        ledger.verdict(plan, begin)
     });
     println!("{name}: {verdict}");
 }
@@ -280,12 +302,4 @@ fn until<R>(mut attempt: impl FnMut() -> Option<R>) -> R {
         }
         pause(2);
     }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "it is how long a handler works, and how often a server is asked; it orders nothing"
-)]
-fn pause(millis: usize) {
-    thread::sleep(Duration::from_millis(millis as u64));
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use testkit::Rng;
 
+use super::Disturbance;
 use crate::proxy::{Fate, Plan, Way};
 
 /// Maximum number of pieces between two disturbances.
@@ -45,13 +46,14 @@ impl Disturbing {
             processes,
         }))
     }
+}
 
-    pub(crate) fn is_over(&self) -> bool {
+impl Disturbance for Disturbing {
+    fn is_over(&self) -> bool {
         self.0.lock().unwrap().left == 0
     }
 
-    /// A process has worked. Returns the time since the outage, if it is the first time.
-    pub(crate) fn works(&self, process: usize) -> Option<Duration> {
+    fn works(&self, process: usize) -> Option<Duration> {
         let state = &mut *self.0.lock().unwrap();
         let since = Instant::now().checked_duration_since(state.back_at)?;
         state.idle.remove(&process).then_some(since)

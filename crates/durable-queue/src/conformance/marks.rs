@@ -68,7 +68,10 @@ pub fn a_marked_job_ends_when_its_holder_returns_it(fixture: &impl Fixture) {
         schedule: Some("hourly"),
         ..keyed("key", b"job", When::NOW, Merge::Keep)
     };
-    for act in [again, failed, Act::retry(When::NOW), Act::Release] {
+    let later = Act::Postpone {
+        when: SECOND.into(),
+    };
+    for act in [again, failed, Act::retry(When::NOW), Act::Release, later] {
         for new in [repeating, job(b"job", When::NOW)] {
             let id = put_one(store, new);
             let lease = start_one(store);
@@ -86,18 +89,28 @@ pub fn a_marked_job_ends_when_its_holder_returns_it(fixture: &impl Fixture) {
     }
 }
 
-/// It runs like any other job after a redrive.
+/// It runs like any other job after a redrive, but does not repeat.
 pub fn a_redriven_job_is_not_marked(fixture: &impl Fixture) {
     let store = fixture.store();
-    let id = put_one(store, keyed("key", b"job", When::NOW, Merge::Keep));
-    let lease = start_one(store);
-    assert_eq!(cancel(store, id), Cancelled::Taken);
-    assert_eq!(settle(store, &lease, Act::bury("")), Verdict::Done);
-    assert_eq!(store.redrive(QUEUE, &[id]).expect("an answer"), 1);
-    let lease = start_one(store);
-    assert!(!lease.cancelled && requests(store).is_empty());
-    assert_eq!(settle(store, &lease, Act::Release), Verdict::Done);
-    assert_eq!(start_one(store).id, id);
+    for by_key in [true, false] {
+        let new = NewJob {
+            schedule: Some("hourly"),
+            ..keyed("key", b"job", When::NOW, Merge::Keep)
+        };
+        let id = put_one(store, new);
+        let lease = start_one(store);
+        let which: Which<'_> = if by_key { "key".into() } else { id.into() };
+        assert_eq!(cancel(store, which), Cancelled::Taken);
+        assert_eq!(settle(store, &lease, Act::bury("")), Verdict::Done);
+        assert_eq!(store.redrive(QUEUE, &[id]).expect("an answer"), 1);
+        let lease = start_one(store);
+        assert!(!lease.cancelled && lease.schedule.is_none());
+        assert!(requests(store).is_empty());
+        assert_eq!(settle(store, &lease, Act::Release), Verdict::Done);
+        let lease = start_one(store);
+        assert_eq!(lease.id, id);
+        assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
+    }
 }
 
 /// Whichever job the cancel removes. Jobs that wait for their next attempt are not marked.

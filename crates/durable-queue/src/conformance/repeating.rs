@@ -226,6 +226,16 @@ pub fn a_cancel_by_key_ends_all_schedules_of_the_key(fixture: &impl Fixture) {
     assert!(listed(store).is_empty());
     let elsewhere = store.list("elsewhere", None, 10).expect("a list");
     assert_eq!(elsewhere[0].schedule.as_deref(), HOURLY);
+    // Of a job that waits for its next attempt.
+    let id = put_one(store, repeating("key", When::NOW));
+    let lease = start_one(store);
+    put_one(store, keyed("key", b"other", SECOND, Merge::Keep));
+    let retry = Act::retry(When::NOW);
+    assert_eq!(settle(store, &lease, retry), Verdict::Done);
+    let cancelled = store.cancel(QUEUE, "key".into()).expect("an answer");
+    assert!(cancelled.is_gone());
+    let rest = listed(store);
+    assert_eq!((rest[0].id, rest[0].schedule.as_deref()), (id, None));
 }
 
 /// A push without a schedule keeps the job's schedule.

@@ -21,7 +21,7 @@ pub enum Caller {
     Pump,
 }
 
-/// The first session exists from the start. The caller fills other slots when it gets an empty one.
+/// The caller fills a slot when it gets an empty one.
 pub struct Slots<S> {
     slots: Own<All<S>>,
     next: AtomicUsize,
@@ -33,9 +33,18 @@ struct All<S> {
 }
 
 impl<S> Slots<S> {
-    /// Creates `most` slots for the application, and one for pumps.
+    /// Creates `most` slots for the application, and one for pumps. The first session exists already.
     pub fn new(first: S, most: usize) -> Self {
-        let mut shared = vec![Mutex::new(Some(first))];
+        Self::with(Some(first), most)
+    }
+
+    /// Like [`new`](Self::new), without a first session.
+    pub fn empty(most: usize) -> Self {
+        Self::with(None, most)
+    }
+
+    fn with(first: Option<S>, most: usize) -> Self {
+        let mut shared = vec![Mutex::new(first)];
         shared.resize_with(most.max(1), || Mutex::new(None));
         Self {
             slots: Own::new(All {

@@ -35,7 +35,7 @@ fn passes(held: u64) -> [(u64, u64); 2] {
         clock.advance(passes);
         steps::take();
         let before = pump.shared.control.counters.stats().turns;
-        pump.pass(pump.shared.control.collect(clock.now()), clock.now());
+        pump.act(pump.shared.control.collect(clock.now()), clock.now());
         let turns = pump.shared.control.counters.stats().turns - before;
         (steps::take(), turns)
     })

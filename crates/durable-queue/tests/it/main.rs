@@ -34,6 +34,7 @@ mod settling;
 mod shutdown;
 mod sim;
 mod taking;
+mod threads;
 mod unconfirmed;
 mod urgent;
 mod user_code;

@@ -13,9 +13,11 @@ mod calls;
 mod close;
 mod futures;
 mod handlers;
+mod kinds;
 mod leases;
 mod lost;
 mod sleep;
+mod threads;
 
 use std::future::Future;
 use std::pin::pin;
