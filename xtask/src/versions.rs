@@ -46,6 +46,13 @@ pub(crate) mod databases;
 
 pub(crate) use durable_queue::{PostgresStore, RedisStore, SqliteStore};
 pub(crate) use {postgres, redis, rusqlite};
+
+pub(crate) fn retry_after<T>(
+    job: durable_queue::Claimed<T>,
+    delay: std::time::Duration,
+) -> Result<(), durable_queue::SettleError> {
+    job.retry_after(delay).map(drop)
+}
 "#,
 );
 const STORES: [&str; 3] = ["sqlite", "postgres", "redis"];

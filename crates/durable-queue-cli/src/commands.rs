@@ -9,7 +9,7 @@ use durable_queue::{
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::failure::Failure;
-use crate::flags::{self, Command, DeadLetters, Job, Limit, Push, Watch};
+use crate::flags::{self, Command, DeadLetters, Job, Limit, Listing, Push, Watch};
 use crate::output::Output;
 use crate::times;
 
@@ -29,12 +29,12 @@ pub(crate) fn run<S: Store>(
     let queue = Queue::new(name, store);
     match command {
         Command::Push(flags) => push(&queue, flags, output),
-        Command::List(limit) => list(&queue, limit, output),
+        Command::List(flags) => list(&queue, flags, output),
         Command::Cancel(job) => cancel(&queue, which(job), output),
         Command::Reset(flags::Reset { job, time }) => {
             reset(&queue, which(job), times::when(time)?, output)
         }
-        Command::Dead(limit) => dead(&queue, limit, output),
+        Command::Dead(flags) => dead(&queue, flags, output),
         Command::Redrive(which) => {
             let redriven = of_dead(&queue, which, |ids| queue.redrive(ids))?;
             done(output, "redriven", redriven)
@@ -182,23 +182,23 @@ fn pages<T, P: Copy>(
     Ok(())
 }
 
-fn list<S: Store>(queue: &Queue<S>, limit: &Limit, output: Output) -> Result<(), Failure> {
+fn list<S: Store>(queue: &Queue<S>, flags: &Listing, output: Output) -> Result<(), Failure> {
     output.head("          ID  STATE    AT                           ATTEMPTS  KEY")?;
     pages(
-        limit,
+        &flags.limit,
         |after, most| Ok(queue.list(after, most)?),
         durable_queue::store::ListedJob::position,
-        |job| output.job(job),
+        |job| output.job(job, flags.failures),
     )
 }
 
-fn dead<S: Store>(queue: &Queue<S>, limit: &Limit, output: Output) -> Result<(), Failure> {
+fn dead<S: Store>(queue: &Queue<S>, flags: &Listing, output: Output) -> Result<(), Failure> {
     output.head("          ID  BURIED                       ATTEMPTS  KEY  ERROR")?;
     pages(
-        limit,
+        &flags.limit,
         |after, most| Ok(queue.dead(after, most)?),
         |dead| dead.id,
-        |dead| output.dead(dead),
+        |dead| output.dead(dead, flags.failures),
     )
 }
 
@@ -210,7 +210,7 @@ fn cancel<S: Store>(queue: &Queue<S>, which: Which<'_>, output: Output) -> Resul
     })?;
     match cancelled {
         Cancelled::Gone { .. } => Ok(output.count("cancelled", 1)?),
-        Cancelled::Taken => nothing("a handler has it"),
+        Cancelled::Taken => nothing("a handler has it, and is asked to stop"),
         Cancelled::Never => nothing("there is no such job"),
     }
 }

@@ -40,13 +40,13 @@ pub(crate) enum Command {
     /// Pushes jobs, with the given payloads or one per line of standard input.
     Push(Push),
     /// Lists unfinished jobs, ordered by the time from which they can be claimed.
-    List(Limit),
-    /// Removes a job, unless a handler has it.
+    List(Listing),
+    /// Removes a job. If a handler has it, asks the handler to stop, and exits with status 3.
     Cancel(Job),
     /// Changes a job's due time, unless a handler has it.
     Reset(Reset),
     /// Lists dead letters, ordered by id.
-    Dead(Limit),
+    Dead(Listing),
     /// Makes dead letters jobs again, due at once.
     #[command(alias = "re-drive")]
     Redrive(DeadLetters),
@@ -100,6 +100,15 @@ pub(crate) struct Time {
     /// Due at this time, such as 2031-05-01T09:00:00Z.
     #[arg(long, value_name = "TIME")]
     pub(crate) at: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct Listing {
+    #[command(flatten)]
+    pub(crate) limit: Limit,
+    /// Also print the failed attempts of each job: the last ten, the oldest first.
+    #[arg(long)]
+    pub(crate) failures: bool,
 }
 
 #[derive(Args)]

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use durable_queue::Failure;
 use durable_queue::store::{COUNT_LIMIT, DeadJob, JobState, ListedJob, StoreStats};
 use serde_json::{Value, json};
 
@@ -44,7 +45,9 @@ impl Output {
         )
     }
 
-    pub(crate) fn job(self, job: &ListedJob) -> io::Result<()> {
+    /// With its failed attempts, if asked.
+    pub(crate) fn job(self, job: &ListedJob, failures: bool) -> io::Result<()> {
+        let failures = failures.then(|| job.failures());
         let state = match job.state {
             JobState::Waiting => "waiting",
             JobState::Claimed => "claimed",
@@ -54,55 +57,67 @@ impl Output {
         self.line(
             || {
                 format!(
-                    "{:>12}  {state:<7}  {:<27}  {:>8}  {}{}{}",
+                    "{:>12}  {state:<7}  {:<27}  {:>8}  {}{}{}{}{}",
                     job.id.as_u64(),
                     shown(job.at),
                     job.attempts,
                     key.map(readable).unwrap_or_default(),
                     repeats(job.schedule.as_deref()),
-                    urgent(job.urgent)
+                    urgent(job.urgent),
+                    cancelled(job.cancelled),
+                    below(failures.as_deref())
                 )
             },
             || {
-                json!({
-                    "id": job.id.as_u64(),
-                    "state": state,
-                    "at": shown(job.at),
-                    "due": shown(job.due),
-                    "attempts": job.attempts,
-                    "key": key.map(exact),
-                    "schedule": job.schedule,
-                    "urgent": job.urgent,
-                })
+                with_failures(
+                    failures.as_deref(),
+                    json!({
+                        "id": job.id.as_u64(),
+                        "state": state,
+                        "at": shown(job.at),
+                        "due": shown(job.due),
+                        "attempts": job.attempts,
+                        "key": key.map(exact),
+                        "schedule": job.schedule,
+                        "urgent": job.urgent,
+                        "cancelled": job.cancelled,
+                    }),
+                )
             },
         )
     }
 
-    pub(crate) fn dead(self, dead: &DeadJob) -> io::Result<()> {
+    /// With its failed attempts, if asked.
+    pub(crate) fn dead(self, dead: &DeadJob, failures: bool) -> io::Result<()> {
+        let failures = failures.then(|| dead.failures());
         let key = dead.key.as_deref();
         self.line(
             || {
                 format!(
-                    "{:>12}  {:<27}  {:>8}  {}  {}{}{}",
+                    "{:>12}  {:<27}  {:>8}  {}  {}{}{}{}",
                     dead.id.as_u64(),
                     shown(dead.buried),
                     dead.attempts,
                     key.map(readable).unwrap_or_default(),
                     readable(dead.error.as_bytes()),
                     repeats(dead.schedule.as_deref()),
-                    urgent(dead.urgent)
+                    urgent(dead.urgent),
+                    below(failures.as_deref())
                 )
             },
             || {
-                json!({
-                    "id": dead.id.as_u64(),
-                    "buried": shown(dead.buried),
-                    "attempts": dead.attempts,
-                    "key": key.map(exact),
-                    "error": dead.error,
-                    "schedule": dead.schedule,
-                    "urgent": dead.urgent,
-                })
+                with_failures(
+                    failures.as_deref(),
+                    json!({
+                        "id": dead.id.as_u64(),
+                        "buried": shown(dead.buried),
+                        "attempts": dead.attempts,
+                        "key": key.map(exact),
+                        "error": dead.error,
+                        "schedule": dead.schedule,
+                        "urgent": dead.urgent,
+                    }),
+                )
             },
         )
     }
@@ -149,6 +164,41 @@ fn repeats(schedule: Option<&str>) -> String {
 /// Returns the text for the end of a line.
 fn urgent(is_urgent: bool) -> &'static str {
     if is_urgent { "  (urgent)" } else { "" }
+}
+
+/// Returns the text for the end of a line.
+fn cancelled(is_cancelled: bool) -> &'static str {
+    if is_cancelled { "  (cancelled)" } else { "" }
+}
+
+/// Returns the lines below that of a job: one for each failed attempt.
+fn below(failures: Option<&[Failure]>) -> String {
+    let failures = failures.unwrap_or_default().iter();
+    let lines = failures.map(|it| {
+        let error = readable(it.error.as_bytes());
+        format!(
+            "\n{:>14}{}  attempt {}: {error}",
+            "",
+            shown(it.at),
+            it.attempt
+        )
+    });
+    lines.collect()
+}
+
+/// Adds the failed attempts to a job.
+fn with_failures(failures: Option<&[Failure]>, mut job: Value) -> Value {
+    if let Some(failures) = failures {
+        let all = failures.iter().map(|it| {
+            json!({
+                "at": shown(it.at),
+                "attempt": it.attempt,
+                "error": it.error,
+            })
+        });
+        job["failures"] = all.collect();
+    }
+    job
 }
 
 /// Returns text without line breaks and control characters.

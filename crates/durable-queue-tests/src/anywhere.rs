@@ -357,23 +357,25 @@ fn every_settle<S: Store>(
             "extend_async",
             Box::new(move |job| block_on(job.extend_async(LONG)).unwrap()),
         ),
-        ("retry", Box::new(|job| _ = job.retry().unwrap())),
+        ("retry", Box::new(|job| _ = job.retry("").unwrap())),
         (
             "retry_async",
-            Box::new(|job| _ = block_on(job.retry_async()).unwrap()),
+            Box::new(|job| _ = block_on(job.retry_async("")).unwrap()),
         ),
-        ("retry_later", Box::new(Claimed::retry_later)),
+        ("retry_later", Box::new(|job| job.retry_later(""))),
         (
             "retry_after",
-            Box::new(move |job| _ = job.retry_after(LONG).unwrap()),
+            Box::new(move |job| _ = job.retry_after(LONG, "").unwrap()),
         ),
         (
             "retry_after_async",
-            Box::new(move |job| _ = block_on(job.retry_after_async(LONG)).unwrap()),
+            Box::new(move |job| _ = block_on(job.retry_after_async(LONG, "")).unwrap()),
         ),
     ];
     let job = claimed();
-    drop(job.lost());
+    drop((job.lost(), job.cancelled()));
+    assert!(!job.is_cancelled() && !job.wait_cancelled_timeout(Duration::ZERO));
+    assert!(job.failures().is_empty());
     assert_eq!(
         (job.attempt(), job.is_lost(), job.is_urgent()),
         (1, false, false)
@@ -390,6 +392,10 @@ fn every_settle<S: Store>(
             "id",
             "is_lost",
             "lost",
+            "is_cancelled",
+            "cancelled",
+            "wait_cancelled_timeout",
+            "failures",
             "is_urgent",
             "key",
             "kind",

@@ -14,6 +14,7 @@
 pub mod address;
 pub mod alike;
 pub mod anywhere;
+pub mod cancelling;
 pub mod clients;
 pub mod databases;
 pub mod disturbed;

@@ -6,18 +6,19 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sync_shim::Clock;
 use sync_shim::foreign::{Payload as Panic, discard, drop_quietly};
+use sync_shim::{Clock, Timeout};
 
 use crate::command::{Command, Held, Ready, Wish};
 use crate::config::{LONGEST_LEASE, Policy};
 use crate::control::Control;
-use crate::error::{SettleError, storable};
+use crate::error::SettleError;
+use crate::failures::{self, Failed, Failure};
 use crate::job::JobId;
-use crate::lost::{LostFlag, LostFuture};
 use crate::payload::{Payload, decoded};
 use crate::policy::JobPolicy;
 use crate::reply::{Reply, SettleFuture};
+use crate::signals::{Events, SignalFuture, Signals};
 use crate::store::Lease;
 use crate::time::{StoreTime, When};
 
@@ -29,7 +30,7 @@ const DROPPED: &str = "the job was dropped without being settled";
 /// A due job that was started in this process, with its lease, which is renewed while this value exists.
 ///
 /// Dropping a job without settling it is a failed attempt, like [`retry`](Claimed::retry): an early return
-/// with `?`, a cancelled future, an aborted task and a panic all count. So a handler that never settles its
+/// with `?`, a dropped future, an aborted task and a panic all count. So a handler that never settles its
 /// job is called again only after a back-off, and the job is buried after its last attempt. After the queue
 /// is closed in this process (a shutdown), a dropped job is released instead, like
 /// [`release`](Claimed::release). The drop does not wait for the store.
@@ -39,13 +40,18 @@ const DROPPED: &str = "the job was dropped without being settled";
 ///
 /// A holder that has lost its lease (the process slept, or the store was unreachable for too long) is fenced
 /// off: it cannot settle the job, and each call returns an error.
+///
+/// A [cancel](crate::DurableQueue::cancel) of a running job is a request to its handler, which may stop early
+/// ([`is_cancelled`](Claimed::is_cancelled)) or ignore the request. If the handler acknowledges the job, it is
+/// done, as usual. If the attempt fails, or the job is dropped or released, the job ends: it is not retried, and
+/// becomes no dead letter. (The store ends it. If the last attempt fails before this process has learned of the
+/// request, the job becomes a dead letter.)
 #[must_use = "dropping it without settling it is a failed attempt"]
 pub struct Claimed<T> {
     // USER CODE: the drop of a value whose job was not settled. `guard` is dropped after it, also if it panics.
     value: T,
     /// Without its payload.
     lease: Lease,
-    lost: LostFlag,
     guard: Guard,
 }
 
@@ -53,7 +59,11 @@ pub struct Claimed<T> {
 pub(crate) struct Guard {
     held: Held,
     attempts: u32,
+    due: StoreTime,
     repeats: bool,
+    /// The text of the attempts that have failed.
+    failures: Option<Arc<str>>,
+    signals: Signals,
     control: Arc<Control>,
     policy: Arc<Policy>,
     /// Precedes the queue's.
@@ -70,11 +80,13 @@ pub enum Retried {
     Buried,
     /// No attempt was left for this run: the repeating job is due at its next time.
     NextTime,
+    /// The job was [cancelled](Claimed::is_cancelled): it has ended.
+    Cancelled,
 }
 
 impl<T: Payload> Claimed<T> {
     /// Decodes the jobs of a call. A job of another kind than `kind`, or an undecodable one, counts as a failed
-    /// attempt, and is left out.
+    /// attempt, and is left out. So is a cancelled one, which ends.
     pub(crate) fn all_of(
         given: Vec<Ready>,
         control: &Arc<Control>,
@@ -94,11 +106,15 @@ impl<T: Payload> Claimed<T> {
     ) -> Option<Self> {
         let Ready {
             mut lease,
-            lost,
+            signals,
             policy: own,
             ..
         } = given;
-        let mut guard = Guard::new(&lease, control, policy, own);
+        let mut guard = Guard::new(&mut lease, signals, control, policy, own);
+        if guard.has(Events::CANCELLED) {
+            guard.send(Wish::Release, None);
+            return None;
+        }
         let payload = mem::take(&mut lease.payload);
         let value = match kind {
             Some(kind) if lease.kind.as_deref() != Some(kind) => {
@@ -117,11 +133,10 @@ impl<T: Payload> Claimed<T> {
             Ok(value) => Some(Self {
                 value,
                 lease,
-                lost,
                 guard,
             }),
             Err(error) => {
-                guard.fail(Some(&error));
+                guard.fail(error);
                 None
             }
         }
@@ -177,14 +192,74 @@ impl<T> Claimed<T> {
     /// longer renewed because a
     /// [shutdown](crate::DurableQueue::shutdown) has timed out: a handler may then stop early.
     pub fn is_lost(&self) -> bool {
-        self.lost.is_set()
+        self.guard.has(Events::LOST)
     }
 
     /// Returns a future that completes when [`is_lost`](Self::is_lost) becomes true, for a handler that waits for
     /// something else at the same time. It does not borrow the job. If the job is settled first, the future stays
     /// pending. In a forked child it is ready.
-    pub fn lost(&self) -> LostFuture {
-        LostFuture::new(&self.lost, self.guard.control.process())
+    pub fn lost(&self) -> SignalFuture {
+        self.guard.signal(Events::LOST)
+    }
+
+    /// Returns whether a [cancel](crate::DurableQueue::cancel) of the job was requested, by any process: the handler
+    /// should then stop. How soon a process learns of a request: see [`cancelled`](Self::cancelled).
+    pub fn is_cancelled(&self) -> bool {
+        self.guard.has(Events::CANCELLED)
+    }
+
+    /// Returns a future that completes when [`is_cancelled`](Self::is_cancelled) becomes true. It does not borrow the
+    /// job. If the job is settled first, the future stays pending. In a forked child it is ready.
+    ///
+    /// The store announces a request like a push, and the process asks for the requests of its queue at most once in
+    /// [`CANCEL_PAUSE`](crate::CANCEL_PAUSE). If the announcement is lost, the process asks when it renews a lease:
+    /// after a third of the [lease](crate::Builder::lease), unless [heartbeats](crate::Builder::heartbeat) are off and
+    /// no handler [extends](Self::extend) a lease.
+    ///
+    /// ```
+    /// # use durable_queue::Job;
+    /// # async fn render(_: &str) -> std::io::Result<()> { Ok(()) }
+    /// # async fn remove_parts(_: &str) {}
+    /// async fn handler(video: Job<String>) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    ///     let cancelled = video.cancelled();
+    ///     tokio::select! {
+    ///         rendered = render(&video) => Ok(rendered?),
+    ///         () = cancelled => {
+    ///             remove_parts(&video).await;
+    ///             Err("cancelled".into()) // The job has ended, and is not retried.
+    ///         }
+    ///     }
+    /// }
+    /// ```
+    pub fn cancelled(&self) -> SignalFuture {
+        self.guard.signal(Events::CANCELLED)
+    }
+
+    /// Blocks until a cancel is requested, for at most `timeout`, by the queue's clock. Returns whether it is. For
+    /// blocking handlers that would sleep for that time otherwise. In a forked child it returns true at once.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use durable_queue::Claimed;
+    /// # fn is_delivered(_: &str) -> bool { true }
+    /// fn handler(parcel: &Claimed<String>) -> Result<(), &'static str> {
+    ///     while !is_delivered(parcel) {
+    ///         if parcel.wait_cancelled_timeout(Duration::from_secs(5)) {
+    ///             return Err("cancelled"); // The job has ended, and is not retried.
+    ///         }
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn wait_cancelled_timeout(&self, timeout: impl Into<Timeout>) -> bool {
+        let clock = &self.guard.control.clock;
+        self.cancelled().wait(clock, timeout.into().deadline(clock))
+    }
+
+    /// Returns the failed attempts of the job, the oldest first: at most the last
+    /// [`MOST_FAILURES`](crate::MOST_FAILURES). Those of earlier runs of a repeating job are not kept.
+    pub fn failures(&self) -> Vec<Failure> {
+        failures::read(self.guard.failures.as_deref())
     }
 
     /// Marks the job as done. Blocks until the store has committed it.
@@ -214,6 +289,8 @@ impl<T> Claimed<T> {
     #[cfg(feature = "async")]
     pub(crate) fn lend(mut self) -> (Self, Guard) {
         let lent = Guard {
+            failures: self.guard.failures.clone(),
+            signals: self.guard.signals.clone(),
             control: Arc::clone(&self.guard.control),
             policy: Arc::clone(&self.guard.policy),
             own: None,
@@ -242,37 +319,46 @@ impl<T> Claimed<T> {
     }
 
     /// Reports a failed attempt. The job is retried after the queue's back-off, or buried if no attempt is
-    /// left. Blocks until the store has committed it.
+    /// left. `reason` is the error of the attempt, which the job [keeps](Self::failures). Blocks until the store
+    /// has committed it.
     ///
     /// # Errors
     /// See [`SettleError`].
-    pub fn retry(self) -> Result<Retried, SettleError> {
-        self.retry_async().wait()
+    pub fn retry(self, reason: impl Into<String>) -> Result<Retried, SettleError> {
+        self.retry_async(reason).wait()
     }
 
     /// Async version of [`retry`](Self::retry). The command is sent by this call: see
     /// [`ack_async`](Self::ack_async).
-    pub fn retry_async(self) -> SettleFuture<Retried> {
-        let (wish, retried) = self.guard.failure(None, None);
+    pub fn retry_async(self, reason: impl Into<String>) -> SettleFuture<Retried> {
+        let (wish, retried) = self.guard.failure(None, reason.into());
         self.settle(wish, retried)
     }
 
     /// Like [`retry`](Self::retry), without waiting.
-    pub fn retry_later(self) {
-        self.into_guard().fail(None);
+    pub fn retry_later(self, reason: impl Into<String>) {
+        self.into_guard().fail(reason.into());
     }
 
     /// Like [`retry`](Self::retry), but retries the job at `when` instead of after the back-off.
     ///
     /// # Errors
     /// See [`SettleError`].
-    pub fn retry_after(self, when: impl Into<When>) -> Result<Retried, SettleError> {
-        self.retry_after_async(when).wait()
+    pub fn retry_after(
+        self,
+        when: impl Into<When>,
+        reason: impl Into<String>,
+    ) -> Result<Retried, SettleError> {
+        self.retry_after_async(when, reason).wait()
     }
 
     /// Async version of [`retry_after`](Self::retry_after): see [`retry_async`](Self::retry_async).
-    pub fn retry_after_async(self, when: impl Into<When>) -> SettleFuture<Retried> {
-        let (wish, retried) = self.guard.failure(Some(when.into()), None);
+    pub fn retry_after_async(
+        self,
+        when: impl Into<When>,
+        reason: impl Into<String>,
+    ) -> SettleFuture<Retried> {
+        let (wish, retried) = self.guard.failure(Some(when.into()), reason.into());
         self.settle(wish, retried)
     }
 
@@ -315,7 +401,8 @@ impl<T> Claimed<T> {
 
     /// Async version of [`bury`](Self::bury): see [`ack_async`](Self::ack_async).
     pub fn bury_async(self, error: impl Into<String>) -> SettleFuture {
-        self.settle(Wish::Bury(storable(error.into())), ())
+        let wish = self.guard.burial(error.into());
+        self.settle(wish, ())
     }
 
     /// Extends the lease: it expires after `lease` from now, at most [`LONGEST_LEASE`](crate::LONGEST_LEASE),
@@ -353,8 +440,10 @@ impl<T> Claimed<T> {
 }
 
 impl Guard {
+    /// Takes the failures out of the lease.
     pub(crate) fn new(
-        lease: &Lease,
+        lease: &mut Lease,
+        signals: Signals,
         control: &Arc<Control>,
         policy: &Arc<Policy>,
         own: Option<Arc<JobPolicy>>,
@@ -362,7 +451,10 @@ impl Guard {
         Self {
             held: Held::of(lease),
             attempts: lease.attempts,
+            due: lease.due,
             repeats: lease.schedule.is_some(),
+            failures: lease.failures.take().map(Arc::from),
+            signals,
             control: Arc::clone(control),
             policy: Arc::clone(policy),
             own,
@@ -371,8 +463,8 @@ impl Guard {
     }
 
     /// Returns the command that ends the attempt as failed.
-    pub(crate) fn into_failure(mut self, error: &str) -> Command {
-        let (wish, _) = self.failure(None, Some(error));
+    pub(crate) fn into_failure(mut self, error: String) -> Command {
+        let (wish, _) = self.failure(None, error);
         self.settled = true;
         Command::new(self.held, wish, None)
     }
@@ -383,6 +475,22 @@ impl Guard {
         self.settled = true;
     }
 
+    /// Returns whether one of the events is set.
+    pub(crate) fn has(&self, events: Events) -> bool {
+        self.signals.has(events)
+    }
+
+    /// Returns a future that completes when one of the events is set.
+    pub(crate) fn signal(&self, events: Events) -> SignalFuture {
+        SignalFuture::new(&self.signals, events, self.control.process())
+    }
+
+    /// The same for events that end the attempt. `None` if there are none.
+    #[cfg(feature = "async")]
+    pub(crate) fn end_signal(&self, events: Events) -> Option<SignalFuture> {
+        (events != Events::NONE).then(|| self.signal(events))
+    }
+
     /// Settles the job by the result of its handler: done, failed, or panicked. Returns an acknowledgement, which the
     /// caller must submit.
     pub(crate) fn end(mut self, ended: Result<Result<(), String>, Panic>) -> Option<Command> {
@@ -391,10 +499,10 @@ impl Guard {
                 self.settled = true;
                 return Some(Command::ack_later(self.held));
             }
-            Ok(Err(error)) => self.fail(Some(&error)),
+            Ok(Err(error)) => self.fail(error),
             Err(payload) => {
                 discard(payload); // The panic hook has shown it.
-                self.fail(Some(PANICKED));
+                self.fail(PANICKED.to_owned());
             }
         }
         None
@@ -406,12 +514,28 @@ impl Guard {
         self.control.command(Command::new(self.held, wish, reply));
     }
 
+    /// Returns the failed attempt, of which the job will keep the error.
+    fn failed(&self, error: String) -> Failed {
+        let now = self.control.clock.now();
+        Failed::new(self.failures.clone(), now, self.due, self.attempts, error)
+    }
+
+    fn burial(&self, error: String) -> Wish {
+        if self.control.is_forked() {
+            return Wish::Release; // The answer is `Forked`.
+        }
+        Wish::Bury(self.failed(error))
+    }
+
     /// Returns the command that ends a failed attempt, and its result. The job is retried at `when`, or else
     /// after the back-off.
-    fn failure(&self, when: Option<When>, error: Option<&str>) -> (Wish, Retried) {
+    fn failure(&self, when: Option<When>, error: String) -> (Wish, Retried) {
         let attempts = self.attempts;
         if self.control.is_forked() {
             return (Wish::Release, Retried::Again(When::NOW)); // The answer is `Forked`.
+        }
+        if self.has(Events::CANCELLED) {
+            return (Wish::Release, Retried::Cancelled); // The store ends the job.
         }
         let own = self.own.as_deref();
         let is_last = attempts >= self.policy.max_attempts(own);
@@ -419,21 +543,21 @@ impl Guard {
             return (Wish::Ack, Retried::NextTime); // The pump turns this into the next run.
         }
         if is_last {
-            let error = error.map_or_else(
-                || format!("attempt {attempts} failed, and it was the last"),
-                str::to_owned,
-            );
-            return (Wish::Bury(storable(error)), Retried::Buried);
+            return (self.burial(error), Retried::Buried);
         }
+        let failed = self.failed(error);
         if let Some(when) = when {
-            return (Wish::Retry(when), Retried::Again(when));
+            return (Wish::Retry(when, failed), Retried::Again(when));
         }
         let now = self.control.clock.now();
         let delay = self.policy.back_off(own, self.held.id, attempts, now);
-        (Wish::Retry(delay.into()), Retried::Again(delay.into()))
+        (
+            Wish::Retry(delay.into(), failed),
+            Retried::Again(delay.into()),
+        )
     }
 
-    fn fail(&mut self, error: Option<&str>) {
+    fn fail(&mut self, error: String) {
         let (wish, _) = self.failure(None, error);
         self.send(wish, None);
     }
@@ -444,7 +568,7 @@ impl Guard {
             return;
         }
         if self.control.is_open() {
-            self.fail(Some(DROPPED));
+            self.fail(DROPPED.to_owned());
         } else {
             self.send(Wish::Release, None);
         }
@@ -459,7 +583,7 @@ impl Drop for Guard {
         )]
         let is_panic = std::thread::panicking();
         if is_panic && !self.settled && !self.control.is_forked() {
-            self.fail(Some(PANICKED));
+            self.fail(PANICKED.to_owned());
         }
         self.abandon();
     }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::SettleError;
+use crate::failures::Failed;
 use crate::job::{JobId, Token};
 use crate::limit::TimeLimit;
-use crate::lost::LostFlag;
 use crate::policy::JobPolicy;
 use crate::reply::{Answer, Reply};
+use crate::signals::Signals;
 use crate::store::{Act, Lease, Settle};
 use crate::time::When;
 
@@ -52,8 +53,8 @@ pub(crate) enum Wish {
     Ack,
     /// Acknowledges a run of a repeating job.
     Again(When),
-    Retry(When),
-    Bury(String),
+    Retry(When, Failed),
+    Bury(Failed),
     Reject(String),
     Extend(Duration),
     Release,
@@ -66,8 +67,14 @@ impl Wish {
             Self::Start(lease) => Act::Start { lease: *lease },
             Self::Ack => Act::Ack,
             Self::Again(when) => Act::Again { when: *when },
-            Self::Retry(when) => Act::retry(*when),
-            Self::Bury(error) => Act::bury(error),
+            Self::Retry(when, failed) => Act::Retry {
+                when: *when,
+                failures: Some(failed.text()),
+            },
+            Self::Bury(failed) => Act::Bury {
+                error: failed.error(),
+                failures: Some(failed.text()),
+            },
             Self::Reject(error) => Act::reject(error),
             Self::Extend(lease) => Act::Extend { lease: *lease },
             Self::Release => Act::Release,
@@ -123,7 +130,7 @@ impl Drop for Command {
 #[derive(Debug)]
 pub(crate) struct Ready {
     pub(crate) lease: Lease,
-    pub(crate) lost: LostFlag,
+    pub(crate) signals: Signals,
     /// The policy that precedes the queue's.
     pub(crate) policy: Option<Arc<JobPolicy>>,
     pub(crate) limit: Option<TimeLimit>,

@@ -17,11 +17,12 @@ use crate::claimed::{Claimed, Guard};
 use crate::command::{Command, Ready};
 use crate::error::with_causes;
 use crate::limit::TimeLimit;
-use crate::lost::LostFuture;
 use crate::payload::Payload;
 use crate::shared::Shared;
+use crate::signals::{Events, SignalFuture};
 
-/// Error of an attempt whose handler was dropped because of its lease. The store ignores it if another holder has the job.
+/// Error of an attempt whose handler was dropped because of its lease. The store ignores it if another holder has the
+/// job. A cancelled job ends without an error.
 const LOST: &str = "the lease was lost";
 
 /// The job of an async handler. Has the methods of a [`Claimed`] that do not settle it: the handler's result does.
@@ -59,7 +60,8 @@ pub(crate) struct Attempt<T, S, F, Fut> {
 /// Terms of all attempts of a handler.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
-    pub(crate) cancels_on_lost_lease: bool,
+    /// The events that drop the handler.
+    pub(crate) ends_on: Events,
     /// The kind of its jobs.
     pub(crate) kind: Option<&'static str>,
 }
@@ -73,8 +75,8 @@ enum Stage<Fut> {
 struct Running<Fut> {
     future: Pin<Box<Fut>>,
     guard: Guard,
-    /// `None` if the handler goes on without a lease.
-    lost: Option<LostFuture>,
+    /// Completes with an event that may drop the handler. `None` if there is no such event.
+    end: Option<SignalFuture>,
     limit: Option<TimeLimit>,
 }
 
@@ -109,14 +111,18 @@ where
             limit.begin(control.clock.now());
         }
         let (job, guard) = Claimed::<T>::of(job, control, policy, self.terms.kind)?.lend();
-        let ends_early = self.terms.cancels_on_lost_lease || limit.is_some();
-        let lost = ends_early.then(|| job.lost());
+        // The pump that ends the attempt at its time limit tells it by the loss of the lease.
+        let ends_on = match limit {
+            Some(_) => self.terms.ends_on.and(Events::LOST),
+            None => self.terms.ends_on,
+        };
+        let end = guard.end_signal(ends_on);
         // USER CODE: the handler, which makes its future. A panic fails the attempt.
         match guarded(|| Box::pin((self.handler)(Job(job)))) {
             Ok(future) => Some(Running {
                 future,
                 guard,
-                lost,
+                end,
                 limit,
             }),
             Err(payload) => {
@@ -148,11 +154,11 @@ where
             Stage::Running(running) => running,
             Stage::Over => return Poll::Ready(None),
         };
-        if let Some(lost) = &mut running.lost
-            && Pin::new(lost).poll(context).is_ready()
+        while let Some(end) = &mut running.end
+            && Pin::new(end).poll(context).is_ready()
         {
             let is_over = running.limit.as_ref().is_some_and(TimeLimit::is_over);
-            if is_over || self.terms.cancels_on_lost_lease {
+            if is_over || running.guard.has(self.terms.ends_on) {
                 // USER CODE: the drop of the handler's future. A panic is caught.
                 drop_quietly(running.future);
                 if is_over {
@@ -161,7 +167,8 @@ where
                 }
                 return Poll::Ready(running.guard.end(Ok(Err(LOST.to_owned()))));
             }
-            running.lost = None;
+            // The lease is lost, which ends only attempts with a time limit that is over.
+            running.end = running.guard.end_signal(self.terms.ends_on);
         }
         // USER CODE: the poll of the handler's future, and the conversion, `Display` and `source` of its error. A panic
         // fails the attempt.

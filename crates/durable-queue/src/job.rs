@@ -339,8 +339,7 @@ pub enum Cancelled<T = Vec<u8>> {
         attempts: u32,
     },
     /// A handler has the job, or may have it if its holder does not [confirm](crate::Builder::confirm)
-    /// starts. Its holder learns of the cancel: see
-    /// [`Store::cancel_requests`](crate::Store::cancel_requests). The job does not run again after this run,
+    /// starts. Its handler is [told](crate::Claimed::cancelled), and may finish the job nevertheless. The job does not run again after this run,
     /// unless it is buried and redriven.
     Taken,
     /// The job does not exist: it is done, buried, or was never pushed.

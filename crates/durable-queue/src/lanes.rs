@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use crate::claimed::{Guard, named};
 use crate::command::{Command, Held, Ready, Wish};
 use crate::shared::Shared;
+use crate::signals::Events;
 use crate::worker::MOST_JOBS;
 
 /// Jobs of a full [kind](crate::KindOptions::concurrency) wait in the process if they are expected to start within this
@@ -110,7 +111,7 @@ impl Lanes {
             let (_, place) = first.min()?;
             let lane = &mut self.all[place];
             let (_, job) = lane.line.pop_front()?;
-            if !job.lost.is_set() {
+            if !job.signals.has(Events::LOST) {
                 lane.running += 1;
                 return Some((place, job));
             }
@@ -170,10 +171,15 @@ impl<S> Shared<S> {
                 let held = Held::of(&job.lease);
                 Some(Command::new(held, Wish::Postpone(delay), None))
             }
-            Arrival::Unknown(Ready { lease, policy, .. }) => {
-                let guard = Guard::new(&lease, &self.control, &self.policy, policy);
+            Arrival::Unknown(Ready {
+                mut lease,
+                signals,
+                policy,
+                ..
+            }) => {
+                let guard = Guard::new(&mut lease, signals, &self.control, &self.policy, policy);
                 let kind = named(lease.kind.as_deref());
-                Some(guard.into_failure(&format!("no handler of this worker takes jobs {kind}")))
+                Some(guard.into_failure(format!("no handler of this worker takes jobs {kind}")))
             }
         }
     }

@@ -63,6 +63,8 @@
 //!   of all queues of a store: see [`Threads`].
 //! - **Urgent** due jobs are claimed before other due jobs, but not before their time. Every eighth claim of
 //!   a process ignores urgency, so that other jobs are not starved.
+//! - A **cancel** of a running job is a request to its handler, which [learns](Claimed::cancelled) of it in any
+//!   process. A cancelled job is not retried.
 //! - The **horizon** is how long before its time a job may be claimed.
 //! - A **kind** is a name of a job, by which a worker finds its handler: see [`Kind`].
 //!
@@ -99,6 +101,7 @@
 //! | [`retry_after`](Claimed::retry_after) | drop the future of `retry_after_async`: its call has sent the command | the limits of the store | [`retry_after_async`](Claimed::retry_after_async) |
 //! | [`release`](Claimed::release) | drop the future of `release_async`: its call has sent the command | the limits of the store | [`release_async`](Claimed::release_async) |
 //! | [`bury`](Claimed::bury) | drop the future of `bury_async`: its call has sent the command | the limits of the store | [`bury_async`](Claimed::bury_async) |
+//! | none: a thread calls [`wait_cancelled_timeout`](Claimed::wait_cancelled_timeout) | [`is_cancelled`](Claimed::is_cancelled) | [`wait_cancelled_timeout`](Claimed::wait_cancelled_timeout) | [`cancelled`](Claimed::cancelled) |
 //! | [`extend`](Claimed::extend) | drop the future of `extend_async`: its call has sent the command | the limits of the store | [`extend_async`](Claimed::extend_async) |
 //! | [`SettleFuture::wait`] | drop the future | the limits of the store | it is a future |
 //! | [`push`](DurableQueue::push) | drop the future: it may withdraw the push | the limits of the store | [`push_async`](DurableQueue::push_async) |
@@ -139,6 +142,7 @@
 //! | the grace is over, or the `Run` is dropped | is dropped | is released |
 //! | the lease is lost | goes on, and [`Claimed::lost`] completes; with `cancel_on_lost_lease` it is dropped | another process has it, or the attempt has failed |
 //! | the [time limit](JobPolicy::time_limit) of the attempt is over | is dropped | the attempt has failed, with an error that names the limit |
+//! | a cancel of the job is requested | goes on, and [`Claimed::cancelled`] completes; with `cancel_on_request` it is dropped | is done if the handler succeeds, and ends otherwise |
 //! | the pool is released, or refuses a handler | is dropped by `release_now` | is released, and the queue is closed in this process |
 //! | fork | the child gets `TakeError::Forked` | stays the parent's |
 //!
@@ -184,6 +188,7 @@ mod config;
 pub mod conformance;
 mod control;
 mod error;
+mod failures;
 #[cfg(feature = "async")]
 mod handler;
 mod horizon;
@@ -193,7 +198,6 @@ mod kind;
 mod kinds;
 mod lanes;
 mod limit;
-mod lost;
 mod notify;
 mod offset;
 mod payload;
@@ -211,6 +215,7 @@ mod schedule;
 #[cfg(feature = "async")]
 mod set;
 mod shared;
+mod signals;
 mod stats;
 pub mod store;
 mod take;
@@ -243,20 +248,21 @@ pub use self::{
     claimed::{Claimed, Retried},
     config::{FIRST_BACK_OFF, LEASE, LONGEST_BACK_OFF, LONGEST_LEASE, MAX_ATTEMPTS},
     error::{CarriedOut, ErrorKind, LONGEST_ERROR, PushError, SettleError, StoreError, TakeError},
+    failures::{Failure, MOST_FAILURES},
     horizon::{HORIZON, LONGEST_HORIZON},
     job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Token, Which},
     kind::{Kind, KindOptions},
     kinds::{BlockingKinds, NoKinds},
     lanes::LINE,
-    lost::LostFuture,
     notify::{Notifier, Notifiers, Registration},
     payload::{DecodeError, EncodeError, Payload},
     policy::JobPolicy,
-    pump::{FIRST_PAUSE, LONGEST_PAUSE, SAFETY_LOOK},
+    pump::{CANCEL_PAUSE, FIRST_PAUSE, LONGEST_PAUSE, SAFETY_LOOK},
     pumps::PUMP_THREADS,
     push_in::{Answer, Async, Blocking, Mode, Parameter, PushIn, PushStatement, SqlStore},
     queue::{CancelError, DurableQueue, ShutDown},
     reply::SettleFuture,
+    signals::SignalFuture,
     stats::Stats,
     store::Store,
     take::{TakeFuture, TakeManyFuture},

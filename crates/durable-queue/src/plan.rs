@@ -19,6 +19,10 @@ use crate::time::StoreTime;
 /// Interval at which a claim is tried while calls wait, whatever is known. A safety net under lost
 /// announcements.
 pub const SAFETY_LOOK: Duration = Duration::from_secs(60);
+/// Minimum interval at which a process asks its store which of its running jobs are to be cancelled. A handler
+/// learns of a request late by at most this, plus the time of the store's announcement and response. A store
+/// that is polled is polled at this interval, too, while jobs run and no call waits.
+pub const CANCEL_PAUSE: Duration = Duration::from_millis(100);
 /// If a synced commit is faster than this, acknowledgements are not held back, because the delay of jobs is
 /// negligible.
 const NOTICED: Duration = Duration::from_micros(500);
@@ -32,6 +36,9 @@ const LONGEST_LOCKED_PAUSE: Duration = Duration::from_millis(100);
 
 /// Before all other times: nothing is known.
 pub(crate) const UNKNOWN: StoreTime = StoreTime::from_micros(i64::MIN);
+
+/// After the announcement that anything may have changed, before all others.
+const AFTER_RECALL: StoreTime = StoreTime::from_micros(i64::MIN + 1);
 
 /// Knowledge about the store, from the last claim and later announcements.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +87,10 @@ pub(crate) struct View {
     pub(crate) sync: Duration,
     /// Whether any started job is not settled yet.
     pub(crate) is_running: bool,
+    /// Whether cancels may have been requested since the store was last asked.
+    pub(crate) may_have_cancels: bool,
+    /// When the store may be asked for them again.
+    pub(crate) cancels_at: Option<Instant>,
     pub(crate) next_renewal: Option<Instant>,
     /// Number of jobs claimed ahead.
     pub(crate) ahead: usize,
@@ -107,6 +118,8 @@ pub(crate) enum Plan {
     Recover,
     /// Poll the store's watch.
     Look,
+    /// Ask which running jobs are to be cancelled.
+    AskForCancels,
     /// Step 4.
     Turn(TurnPlan),
 }
@@ -199,8 +212,11 @@ impl View {
         if self.has_lost_claim && (self.demand > 0 || self.closing) {
             return Plan::Recover;
         }
-        if self.wanted() > 0 && self.has_come(self.look_at) {
+        if self.has_come(self.next_look()) {
             return Plan::Look;
+        }
+        if self.asks_for_cancels() && !self.is_to_come(self.cancels_at) {
+            return Plan::AskForCancels;
         }
         self.turn().map_or_else(|| self.rest(), Plan::Turn)
     }
@@ -209,6 +225,20 @@ impl View {
     pub(crate) fn store_now(&self) -> StoreTime {
         self.offset
             .map_or(UNKNOWN, |offset| offset.store_time(self.now))
+    }
+
+    /// When to poll the store's watch. While no call waits, only for cancels of running jobs.
+    fn next_look(&self) -> Option<Instant> {
+        if self.wanted() > 0 {
+            self.look_at
+        } else {
+            let at = self.look_at.filter(|_| self.is_running)?;
+            at.checked_add(CANCEL_PAUSE)
+        }
+    }
+
+    fn asks_for_cancels(&self) -> bool {
+        self.may_have_cancels && self.is_running
     }
 
     fn has_come(&self, at: Option<Instant>) -> bool {
@@ -318,10 +348,18 @@ impl View {
     fn rest(&self) -> Plan {
         let local = |time| self.offset.and_then(|offset| offset.local(time));
         let next_due = self.next_due.and_then(local);
+        let cancels_at = self.cancels_at.filter(|_| self.asks_for_cancels());
         if self.wanted() == 0 {
             // If calls wait, only the rate blocks the next claim.
             let token = self.next_token.filter(|_| self.demand > 0 && !self.closing);
-            return self.sleep(UNKNOWN, &[self.next_renewal, next_due, token]);
+            let threshold = if self.is_running && !self.may_have_cancels {
+                AFTER_RECALL
+            } else {
+                UNKNOWN
+            };
+            let look = self.next_look();
+            let times = [self.next_renewal, next_due, token, look, cancels_at];
+            return self.sleep(threshold, &times);
         }
         let room = self.room(self.wanted(), self.ahead);
         let claim = self.next_claim(room);
@@ -339,7 +377,8 @@ impl View {
             next_due,
             local(claim),
             tried_at,
-            self.look_at,
+            self.next_look(),
+            cancels_at,
             self.hold_until(),
         ];
         self.sleep(threshold, &times)

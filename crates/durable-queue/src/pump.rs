@@ -12,6 +12,7 @@
 //!    deadline.
 
 mod ahead;
+mod cancels;
 mod item;
 mod pause;
 mod refusals;
@@ -26,6 +27,7 @@ use sync_shim::Clock;
 use sync_shim::foreign::{discard, guarded};
 
 use self::ahead::{Ahead, AheadJobs};
+use self::cancels::Cancels;
 use self::item::Item;
 use self::pause::Pause;
 use self::refusals::may_be_for_good;
@@ -46,7 +48,7 @@ use crate::store::{Claim, RECALL, Result, Settle, Store, Watch};
 use crate::time::StoreTime;
 
 pub use self::pause::{FIRST_PAUSE, LONGEST_PAUSE};
-pub use crate::plan::SAFETY_LOOK;
+pub use crate::plan::{CANCEL_PAUSE, SAFETY_LOOK};
 
 /// Caps the mean: one slow sync says little about the next.
 const LONGEST_SYNC: Duration = Duration::from_millis(20);
@@ -66,6 +68,7 @@ struct Pump<S> {
     known: Known,
     /// Number of recalls: announcements that jobs may have been taken from their holder.
     recalls: u64,
+    cancels: Cancels,
     rate: Option<TokenBucket>,
     /// Recent duration of a synced turn.
     sync: Duration,
@@ -119,6 +122,7 @@ impl<S: Store> Pump<S> {
             quiet_since: None,
             known: Known::nothing(),
             recalls: 0,
+            cancels: Cancels::default(),
             sync: Duration::ZERO,
             lost: Vec::new(),
             retry: Pause::default(),
@@ -142,6 +146,7 @@ impl<S: Store> Pump<S> {
                     self.fail(now, error);
                 }
             }
+            Plan::AskForCancels => self.ask_for_cancels(now),
             Plan::Turn(turn) => self.turn(turn, now),
             Plan::End { .. } | Plan::Sleep { .. } => {}
         }
@@ -153,7 +158,10 @@ impl<S: Store> Pump<S> {
         let late = orders.late.iter().map(|job| Command::release(&job.lease));
         self.pending.extend(late);
         if orders.announced == RECALL {
-            self.recalls += 1;
+            self.recalled();
+        }
+        if self.running.is_empty() && self.ahead.len() == 0 {
+            self.cancels.forget(); // Requests before this belong to jobs of other processes.
         }
         self.known.announced(orders.announced);
         let quiet = self.pending.iter().filter(|it| it.can_wait).count();
@@ -178,6 +186,8 @@ impl<S: Store> Pump<S> {
             quiet_since: self.quiet_since,
             sync: self.sync,
             is_running: !self.running.is_empty(),
+            may_have_cancels: self.cancels.may_be_new,
+            cancels_at: self.cancels.pause.until,
             next_renewal: self.running.next_renewal(),
             ahead: self.ahead.len(),
             due: self.ahead.count_due(store_now),
@@ -214,11 +224,17 @@ impl<S: Store> Pump<S> {
         };
         let period = watch.every();
         if period.is_some() && called(|| watch.look())? {
-            self.recalls += 1; // Any job may have been taken.
+            self.recalled();
             self.known.announced(UNKNOWN);
         }
         self.look_at = period.and_then(|period| now.checked_add(period));
         Ok(())
+    }
+
+    /// Any job may have been taken or cancelled.
+    fn recalled(&mut self) {
+        self.recalls += 1;
+        self.cancels.may_be_new = true;
     }
 
     /// Asks which jobs are held by the claims whose responses were lost.
@@ -271,6 +287,8 @@ impl<S: Store> Pump<S> {
         if items.is_empty() && claim.is_none() {
             return; // The leases of all its jobs have expired.
         }
+        // The announcement of a request may have been lost.
+        self.cancels.may_be_new |= items.iter().any(Item::is_extension);
         self.enter(unasked, now);
         match self.send(items, claim) {
             Ok(()) => {}
@@ -292,11 +310,16 @@ impl<S: Store> Pump<S> {
         }
         self.pending = held;
         for command in &mut sent {
-            if let Wish::Ack = command.wish
-                && let Some(repeat) = self.running.repeat(&command.held)
-                && let Ok(Some(next)) = repeat.next(store_now)
-            {
-                command.wish = Wish::Again(next.into());
+            match &mut command.wish {
+                Wish::Ack => {
+                    if let Some(repeat) = self.running.repeat(&command.held)
+                        && let Ok(Some(next)) = repeat.next(store_now)
+                    {
+                        command.wish = Wish::Again(next.into());
+                    }
+                }
+                Wish::Retry(_, failed) | Wish::Bury(failed) => failed.write(self.offset),
+                _ => {}
             }
         }
         sent.into_iter().map(Item::Command).collect()
@@ -406,7 +429,7 @@ impl<S: Store> Pass for Pump<S> {
                     Step::Again
                 }
             }
-            Plan::Recover | Plan::Look | Plan::Turn(_) => Step::Again,
+            Plan::Recover | Plan::Look | Plan::AskForCancels | Plan::Turn(_) => Step::Again,
         }
     }
 

@@ -256,6 +256,11 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// hands out the job, except a process without [confirmation](crate::Builder::confirm) that the recall reaches
     /// too late.
     ///
+    /// If a handler has the job, the result is [`Taken`](Cancelled::Taken), and its process is asked to stop it, in
+    /// whatever process it is: see [`Claimed::cancelled`](crate::Claimed::cancelled). The job is not retried, and if
+    /// its process dies, it ends. By a key, all running jobs of the key are asked to stop, also if a pending one was
+    /// removed. Repeating the call changes nothing.
+    ///
     /// # Errors
     /// The store's error, or an error that the payload cannot be decoded: the job is removed in that case
     /// too.

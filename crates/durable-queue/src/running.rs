@@ -14,9 +14,9 @@ use delay_queue::{DelayHeap, EntryId};
 
 use crate::command::Held;
 use crate::limit::TimeLimit;
-use crate::lost::LostFlag;
 use crate::policy::JobPolicy;
 use crate::schedule::{self, UnreadableSchedule};
+use crate::signals::{Events, Signals};
 use crate::stats::Counters;
 use crate::store::Lease;
 use crate::time::StoreTime;
@@ -42,7 +42,7 @@ struct Running {
     /// The lease is not renewed after this.
     timeout_at: Option<Instant>,
     is_timed_out: bool,
-    lost: LostFlag,
+    signals: Signals,
     repeat: Option<Repeat>,
     /// While it is not over.
     limit: Option<(EntryId, Limited)>,
@@ -98,10 +98,14 @@ impl RunningJobs {
         self.jobs.get(held)?.repeat.as_ref()
     }
 
+    pub(crate) fn signals(&self, held: &Held) -> Option<&Signals> {
+        Some(&self.jobs.get(held)?.signals)
+    }
+
     pub(crate) fn insert(
         &mut self,
         held: Held,
-        lost: LostFlag,
+        signals: Signals,
         repeat: Option<Repeat>,
         ends_at: Instant,
         timeout_at: Option<Instant>,
@@ -111,7 +115,7 @@ impl RunningJobs {
             ends_at,
             timeout_at,
             is_timed_out: false,
-            lost,
+            signals,
             repeat,
             limit: None,
         };
@@ -132,7 +136,11 @@ impl RunningJobs {
 
     /// Removes the jobs whose time limit is over by `now`, tells their handlers, and returns them. The leases are no
     /// longer renewed.
-    pub(crate) fn take_overdue(&mut self, now: Instant, counters: &Counters) -> Vec<Limited> {
+    pub(crate) fn take_overdue(
+        &mut self,
+        now: Instant,
+        counters: &Counters,
+    ) -> Vec<(Limited, Signals)> {
         let mut overdue = Vec::new();
         while let Some(entry) = self.limits.pop_ready(self.key(now)) {
             let held = entry.value;
@@ -144,17 +152,17 @@ impl RunningJobs {
                 continue;
             }
             Counters::count(&counters.timed_out, 1);
-            running.lost.set();
+            running.signals.set(Events::LOST);
             if let Some(renewal) = running.renewal.take() {
                 self.renewals.remove(renewal);
             }
-            overdue.push(limited);
+            overdue.push((limited, running.signals.clone()));
         }
         overdue
     }
 
-    /// Ends the job's renewals, and returns the flag that tells its handler about a lost lease.
-    pub(crate) fn remove(&mut self, held: &Held) -> Option<LostFlag> {
+    /// Ends the job's renewals, and returns its handler's signals.
+    pub(crate) fn remove(&mut self, held: &Held) -> Option<Signals> {
         let running = self.jobs.remove(held)?;
         if let Some(renewal) = running.renewal {
             self.renewals.remove(renewal);
@@ -162,7 +170,7 @@ impl RunningJobs {
         if let Some((entry, _)) = running.limit {
             self.limits.remove(entry);
         }
-        Some(running.lost)
+        Some(running.signals)
     }
 
     /// Schedules the renewal of a lease of duration `span`, which started at `sent`.
@@ -227,7 +235,7 @@ impl RunningJobs {
                 Counters::count(&counters.timed_out, 1);
             }
             if running.ends_at <= now {
-                running.lost.set();
+                running.signals.set(Events::LOST);
             } else {
                 not_renewed.push((held, running.ends_at));
             }
@@ -255,7 +263,9 @@ impl RunningJobs {
 /// The pump has ended, so the leases of the remaining jobs are no longer renewed.
 impl Drop for RunningJobs {
     fn drop(&mut self) {
-        self.jobs.values().for_each(|running| running.lost.set());
+        self.jobs
+            .values()
+            .for_each(|running| running.signals.set(Events::LOST));
     }
 }
 
@@ -294,7 +304,7 @@ mod tests {
             id: JobId::from_u64(1),
             token: Token::random(),
         };
-        jobs.insert(held, LostFlag::new(), None, now + SPAN, None);
+        jobs.insert(held, Signals::new(), None, now + SPAN, None);
         jobs.extended(held, now, SPAN * 2);
         assert_eq!(jobs.next_renewal(), None);
     }
@@ -314,7 +324,7 @@ mod tests {
             for held in &held {
                 // A store may hand out the same lease twice: the later one counts.
                 for _ in 0..2 {
-                    jobs.insert(*held, LostFlag::new(), None, now + SPAN, None);
+                    jobs.insert(*held, Signals::new(), None, now + SPAN, None);
                     jobs.renewed(*held, now, SPAN);
                 }
                 jobs.extended(*held, now, SPAN * 2);

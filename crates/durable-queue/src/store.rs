@@ -54,6 +54,7 @@ use std::fmt;
 use std::time::Duration;
 
 pub use crate::error::Result;
+use crate::failures::{self, Failure};
 use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
 use crate::notify::{ANYTHING, Notifier};
 use crate::threads::Threads;
@@ -522,7 +523,7 @@ pub struct ListedJob {
     pub urgent: bool,
     /// See [`NewJob::kind`].
     pub kind: Option<String>,
-    /// See [`Lease::failures`].
+    /// See [`Lease::failures`]. [`failures()`](Self::failures) parses the text.
     pub failures: Option<String>,
     /// See [`Lease::cancelled`].
     pub cancelled: bool,
@@ -554,6 +555,11 @@ impl JobState {
 }
 
 impl ListedJob {
+    /// Returns the failed attempts of the job, the oldest first. Empty if the store's text is unreadable.
+    pub fn failures(&self) -> Vec<Failure> {
+        failures::read(self.failures.as_deref())
+    }
+
     /// Returns the position after which the next page starts.
     pub fn position(&self) -> (StoreTime, JobId) {
         (self.due, self.id)
@@ -601,6 +607,14 @@ pub struct DeadJob {
     pub options: Option<String>,
     /// See [`Lease::failures`]. They are kept when the job is redriven.
     pub failures: Option<String>,
+}
+
+impl DeadJob {
+    /// Returns the failed attempts of the job, the oldest first, of which the last one is usually the one that
+    /// buried it. Empty if the store's text is unreadable.
+    pub fn failures(&self) -> Vec<Failure> {
+        failures::read(self.failures.as_deref())
+    }
 }
 
 /// Omits payloads, keys, errors, options and failures.

@@ -35,6 +35,8 @@ use crate::queue::{DurableQueue, ShutDown};
 #[cfg(feature = "async")]
 use crate::run::{Dispatch, Limits, Run};
 use crate::shared::Shared;
+#[cfg(feature = "async")]
+use crate::signals::Events;
 use crate::store::Store;
 
 /// Default maximum of jobs that a handler's thread claims at a time.
@@ -51,7 +53,8 @@ const MOST_BYTES: usize = 1 << 20;
 /// returns an error or panics, the attempt has failed: the job is retried after the queue's back-off, or
 /// buried with the error if no attempt is left. The same holds for a payload that cannot be
 /// [decoded](Payload::decode). Leases are renewed while handlers run, up to
-/// [`Builder::attempt_timeout`](crate::Builder::attempt_timeout).
+/// [`Builder::attempt_timeout`](crate::Builder::attempt_timeout). If a job is cancelled while its handler runs, the
+/// handler can [learn](Claimed::is_cancelled) of it, and the job ends if the attempt fails.
 ///
 /// [`concurrency`](WorkerBuilder::concurrency) limits the number of jobs that run at a time;
 /// [`Builder::rate`](crate::Builder::rate) limits the number of jobs that start in a span of time.
@@ -83,11 +86,7 @@ pub struct WorkerBuilder<T: Payload, S: Store, C = NoContext, K = NoKinds> {
     #[cfg(feature = "async")]
     grace: Option<Duration>,
     #[cfg(feature = "async")]
-    cancels_on_lost_lease: bool,
-    #[cfg_attr(
-        not(feature = "async"),
-        expect(dead_code, reason = "only async handlers have one")
-    )]
+    ends_on: Events,
     pub(crate) context: C,
     pub(crate) kinds: K,
 }
@@ -112,7 +111,7 @@ impl<T: Payload, S: Store> Worker<T, S> {
             #[cfg(feature = "async")]
             grace: None,
             #[cfg(feature = "async")]
-            cancels_on_lost_lease: false,
+            ends_on: Events::NONE,
             context: NoContext,
             kinds: NoKinds,
         }
@@ -210,7 +209,16 @@ impl<T: Payload, S: Store, C, K> WorkerBuilder<T, S, C, K> {
     /// another process has the job.
     #[cfg(feature = "async")]
     pub fn cancel_on_lost_lease(mut self) -> Self {
-        self.cancels_on_lost_lease = true;
+        self.ends_on = self.ends_on.and(Events::LOST);
+        self
+    }
+
+    /// Drops the future of an async handler when a [cancel](crate::DurableQueue::cancel) of its job is
+    /// [requested](Claimed::cancelled). The job then ends. By default the handler goes on, and can ask whether it should
+    /// stop.
+    #[cfg(feature = "async")]
+    pub fn cancel_on_request(mut self) -> Self {
+        self.ends_on = self.ends_on.and(Events::CANCELLED);
         self
     }
 
@@ -226,7 +234,7 @@ impl<T: Payload, S: Store, C, K> WorkerBuilder<T, S, C, K> {
     #[cfg(feature = "async")]
     pub(crate) fn terms(&self, kind: Option<&'static str>) -> Terms {
         Terms {
-            cancels_on_lost_lease: self.cancels_on_lost_lease,
+            ends_on: self.ends_on,
             kind,
         }
     }
@@ -240,7 +248,7 @@ impl<T: Payload, S: Store, C, K> WorkerBuilder<T, S, C, K> {
             #[cfg(feature = "async")]
             grace,
             #[cfg(feature = "async")]
-            cancels_on_lost_lease,
+            ends_on,
             context: before,
             kinds: kinds_before,
         } = self;
@@ -251,7 +259,7 @@ impl<T: Payload, S: Store, C, K> WorkerBuilder<T, S, C, K> {
             #[cfg(feature = "async")]
             grace,
             #[cfg(feature = "async")]
-            cancels_on_lost_lease,
+            ends_on,
             context,
             kinds,
         };

@@ -96,5 +96,15 @@
 //! this process counts as a failed attempt and is retried, so in a rolling deployment a process of the newer version gets it.
 //! A job has its own policy if it is pushed by a handle with one: `jobs.kind().with_policy(policy).push(..)`.
 //!
+//! # Cancelling a running job
+//! `cancel` of a running job asks its handler to stop, in whatever process it runs, and the job is not retried. An async
+//! handler awaits `job.cancelled()`, or is dropped if the builder has `cancel_on_request`; a blocking handler calls
+//! `job.is_cancelled()` from time to time, or `job.wait_cancelled_timeout(pause)` instead of sleeping. A handler that
+//! succeeds nevertheless acknowledges its job as usual.
+//!
+//! # Failures
+//! A job keeps the times and errors of its last ten failed attempts: `job.failures()` in a handler, and `failures()` of
+//! the results of `list` and `dead`.
+//!
 //! The features `cron` and `json` of the package `anthill-durable-queue` add recurring jobs, and payloads of any type that
 //! serde can serialize. The program of the package `anthill-durable-queue-cli` inspects and operates queues from a shell.

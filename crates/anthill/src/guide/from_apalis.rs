@@ -69,7 +69,7 @@
 //!   replaces or delays the open job. An idempotency key of apalis belongs to its task for as long as the row exists.
 //! - **A job never starts before its due time**, and typically within a millisecond of it. The SQL storages of apalis
 //!   poll every 100 milliseconds by default, and less often while they are idle.
-//! - **A successful `cancel` is final** until a handler has the job.
+//! - **A successful `cancel` is final** until a handler has the job. Then it asks the handler to stop.
 //! - **A push may be part of the application's transaction** (`push_in`, on `SQLite` and `PostgreSQL`).
 //! - **One queue holds many kinds of jobs**, each with its own payload type and handler: `Kind`. In apalis each type has a
 //!   worker of its own.

@@ -114,7 +114,11 @@ fn pushed_jobs_are_listed_in_order_and_can_be_taken() {
         (&running["state"], &running["attempts"]),
         (&"running".into(), &1.into())
     );
+    assert_eq!(running["cancelled"], false);
     assert_eq!(shell.run(3, &["cancel", "2"]), "", "a handler has it");
+    testkit::block_on(taken.cancelled());
+    assert_eq!(shell.json(&["list"])[1]["cancelled"], true);
+    assert!(shell.ok(&["list"]).contains("  (cancelled)\n"));
     taken.ack().unwrap();
 }
 
@@ -250,6 +254,43 @@ fn dead_letters_are_listed_redriven_and_purged() {
     assert_eq!(shell.ok(&["purge", "3"]), "purged 1\n");
     assert_eq!(shell.ok(&["purge", "--all"]), "purged 2\n");
     assert_eq!(shell.run(3, &["purge", "--all"]), "purged 0\n");
+}
+
+#[test]
+fn failed_attempts_are_listed_if_asked_before_and_after_a_burial() {
+    let shell = Shell::new();
+    shell.ok(&["push", "job"]);
+    let queue = shell.queue();
+    let fail = |reason: &str| {
+        let taken = queue.take().unwrap();
+        taken.retry_after(When::NOW, reason).unwrap();
+    };
+    let failures = |command: &str| {
+        assert!(shell.json(&[command])[0].get("failures").is_none());
+        shell.json(&[command, "--failures"])[0]["failures"].clone()
+    };
+    assert_eq!(failures("list"), json!([]));
+    let plain = shell.ok(&["list"]);
+    assert_eq!(shell.ok(&["list", "--failures"]), plain);
+    fail("no\nluck");
+    fail("no\u{7}thing");
+    let listed = failures("list");
+    let error = |number: usize| (&listed[number]["attempt"], &listed[number]["error"]);
+    assert_eq!(error(0), (&1.into(), &"no\nluck".into()));
+    assert_eq!(error(1), (&2.into(), &"no\u{7}thing".into()));
+    assert!(listed[0]["at"].as_str().unwrap().ends_with('Z'));
+    let text = shell.ok(&["list", "--failures", "--most", "9"]);
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), 4, "a head, the job, and its attempts: {text}");
+    assert!(lines[2].ends_with("Z  attempt 1: no\\nluck"), "{text}");
+    assert!(lines[3].ends_with("Z  attempt 2: no\\u{7}thing"), "{text}");
+
+    queue.take().unwrap().bury("no").unwrap();
+    let buried = failures("dead");
+    assert_eq!(buried.as_array().unwrap().len(), 3);
+    assert_eq!(buried[2]["error"], "no");
+    let text = shell.ok(&["dead", "--all", "--failures"]);
+    assert_eq!(text.lines().count(), 5, "{text}");
 }
 
 #[test]

@@ -41,6 +41,7 @@ use testkit::Rng;
 
 use durable_queue_tests::address::{POSTGRES, address};
 use durable_queue_tests::anywhere::works_on_any_thread;
+use durable_queue_tests::cancelling::handlers_learn_of_cancels_and_jobs_keep_their_failures;
 #[cfg(target_os = "linux")]
 use durable_queue_tests::threads::two_hundred_queues_have_few_threads;
 use durable_queue_tests::{alike, disturbed, programs, proxy, tls};
@@ -183,6 +184,13 @@ fn two_hundred_queues_cost_at_most_eight_threads() {
         }
     });
     assert!(ended.is_ok(), "{ended:?}");
+}
+
+#[test]
+fn handlers_learn_of_cancels_on_postgres_and_jobs_keep_their_failures() {
+    if let Some(database) = Database::new() {
+        handlers_learn_of_cancels_and_jobs_keep_their_failures(database.opener());
+    }
 }
 
 #[test]

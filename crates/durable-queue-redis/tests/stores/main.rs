@@ -34,6 +34,7 @@ use testkit::Rng;
 
 use durable_queue_tests::address::{REDIS, address};
 use durable_queue_tests::anywhere::works_on_any_thread;
+use durable_queue_tests::cancelling::handlers_learn_of_cancels_and_jobs_keep_their_failures;
 #[cfg(target_os = "linux")]
 use durable_queue_tests::threads::two_hundred_queues_have_few_threads;
 use durable_queue_tests::{
@@ -218,6 +219,13 @@ fn two_hundred_queues_cost_at_most_eight_threads() {
         }
     });
     assert!(ended.is_ok(), "{ended:?}");
+}
+
+#[test]
+fn handlers_learn_of_cancels_on_redis_and_jobs_keep_their_failures() {
+    if let Some(keys) = Keys::new() {
+        handlers_learn_of_cancels_and_jobs_keep_their_failures(keys.opener());
+    }
 }
 
 /// On a server of its own.

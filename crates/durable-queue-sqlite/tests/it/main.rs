@@ -26,6 +26,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use sync_shim::ManualClock;
 
 use durable_queue_tests::anywhere::works_on_any_thread;
+use durable_queue_tests::cancelling::handlers_learn_of_cancels_and_jobs_keep_their_failures;
 use durable_queue_tests::programs;
 use durable_queue_tests::support::{self, Folder};
 
@@ -339,6 +340,23 @@ fn errors_and_jobs_show_no_payload_and_no_key() {
 #[test]
 fn a_sqlite_store_works_on_any_thread() {
     works_on_any_thread(|| SqliteStore::open(":memory:").unwrap());
+}
+
+/// Whether the system announces writes, or the file is polled.
+#[test]
+fn handlers_learn_of_cancels_on_sqlite_and_jobs_keep_their_failures() {
+    for polls in [false, true] {
+        let folder = Folder::new();
+        handlers_learn_of_cancels_and_jobs_keep_their_failures(|| {
+            let options = SqliteStore::options();
+            let options = if polls {
+                options.watch_every(Some(Duration::from_millis(1)))
+            } else {
+                options
+            };
+            options.open(folder.file("jobs")).unwrap()
+        });
+    }
 }
 
 #[test]

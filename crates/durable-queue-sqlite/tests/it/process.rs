@@ -31,7 +31,7 @@ fn use_it(queue: &Queue, taken: [durable_queue::Claimed<String>; 4]) {
 
     let [acked, retried, extended, dropped] = taken;
     assert!(matches!(acked.ack(), Err(SettleError::Forked)));
-    assert!(matches!(retried.retry(), Err(SettleError::Forked)));
+    assert!(matches!(retried.retry("no"), Err(SettleError::Forked)));
     assert!(matches!(extended.extend(LONG), Err(SettleError::Forked)));
     extended.ack_later();
     drop(dropped);

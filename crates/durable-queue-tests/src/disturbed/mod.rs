@@ -167,7 +167,7 @@ impl Party<'_> {
                 }
                 1 | 2 => {
                     let when = Duration::from_millis(rng.below(DELAY) as u64);
-                    job.retry_after(when).map(drop)
+                    job.retry_after(when, "again").map(drop)
                 }
                 3 => {
                     let extended = job.extend(LEASES[process]);

@@ -42,6 +42,8 @@ fn idle() -> View {
         quiet_since: None,
         sync: MILLI * 4,
         is_running: false,
+        may_have_cancels: false,
+        cancels_at: None,
         next_renewal: None,
         ahead: 0,
         due: 0,
@@ -360,6 +362,23 @@ fn each_reason_to_wake_ends_the_sleep() {
             ..idle
         },
         View {
+            may_have_cancels: true,
+            cancels_at: Some(later),
+            is_running: true,
+            ..idle
+        },
+        View {
+            may_have_cancels: true,
+            cancels_at: Some(later),
+            is_running: true,
+            ..awaited
+        },
+        View {
+            look_at: Some(before(later, CANCEL_PAUSE)),
+            is_running: true,
+            ..idle
+        },
+        View {
             next_renewal: Some(later),
             is_running: true,
             ..awaited
@@ -434,6 +453,7 @@ fn an_announcement_concerns_a_sleep_exactly_if_it_changes_the_plan() {
         for due in [UNKNOWN, NOW, soon(), NOW.after(WITHIN + MILLI), far()] {
             let mut heard = *view;
             heard.known.announced(due);
+            heard.may_have_cancels |= due < AFTER_RECALL;
             let is_changed = heard.plan() != view.plan();
             changes += u64::from(is_changed);
             if is_claim_pausing(view) {
@@ -485,6 +505,42 @@ fn lost_claims_are_recovered_and_the_watch_is_polled_before_a_claim() {
         };
         let is_looking = watching.plan() == Plan::Look;
         assert_eq!(is_looking, may_start(view) > 0, "{view:?}");
+    });
+}
+
+#[test]
+fn the_store_is_asked_for_cancels_only_while_a_job_runs_and_no_more_often_than_it_may() {
+    every_view(|view| {
+        for pause in [None, Some(Duration::ZERO), Some(MILLI)] {
+            let recalled = View {
+                may_have_cancels: true,
+                cancels_at: pause.map(|pause| view.now + pause),
+                ..*view
+            };
+            let plan = recalled.plan();
+            if view.is_running && pause != Some(MILLI) {
+                assert_eq!(plan, Plan::AskForCancels, "{view:?}");
+            } else if let (Plan::Sleep { until, .. }, true) = (plan, view.is_running) {
+                assert!(until.is_some_and(|at| at <= view.now + MILLI), "{view:?}");
+            } else {
+                assert_eq!(plan, view.plan(), "{view:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn while_jobs_run_and_no_call_waits_the_watch_is_polled_at_the_pause_of_cancels() {
+    every_view(|view| {
+        for (ago, is_due) in [(CANCEL_PAUSE, true), (CANCEL_PAUSE - MILLI / 2, false)] {
+            let watching = View {
+                look_at: Some(before(view.now, ago)),
+                ..*view
+            };
+            let is_looking = watching.plan() == Plan::Look;
+            let expected = may_start(view) > 0 || is_due && view.is_running;
+            assert_eq!(is_looking, expected, "{view:?}");
+        }
     });
 }
 

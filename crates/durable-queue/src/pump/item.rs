@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::ahead::Ahead;
-use crate::command::{Command, Held};
+use crate::command::{Command, Held, Wish};
 use crate::store::{Act, Settle};
 
 /// A settle of a turn, and its purpose.
@@ -18,6 +18,14 @@ impl Item {
         match self {
             Self::Command(command) => command.wish.act().is_durable(),
             Self::Renew(_) | Self::Start(_) => false,
+        }
+    }
+
+    pub(super) fn is_extension(&self) -> bool {
+        match self {
+            Self::Command(command) => matches!(command.wish, Wish::Extend(_)),
+            Self::Renew(_) => true,
+            Self::Start(_) => false,
         }
     }
 

@@ -4,9 +4,9 @@ use sync_shim::ManualClock;
 
 use super::*;
 use crate::job::{JobId, Token};
-use crate::lost::LostFlag;
 use crate::queue::DurableQueue;
 use crate::running::steps;
+use crate::signals::Signals;
 use crate::testing::{ManualStoreClock, SimStore};
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -20,6 +20,7 @@ fn passes(held: u64) -> [(u64, u64); 2] {
     let queue = builder.clock(clock.clone()).build();
     let queue = queue.expect("it can be built");
     let mut pump = Pump::new(Arc::clone(queue.shared()));
+    pump.look_at = None; // As of a watch that announces.
     for number in 1..=held {
         let job = Held {
             id: JobId::from_u64(number),
@@ -27,7 +28,7 @@ fn passes(held: u64) -> [(u64, u64); 2] {
         };
         let span = if number == 1 { HOUR } else { HOUR * 2 };
         pump.running
-            .insert(job, LostFlag::new(), None, clock.now() + HOUR, None);
+            .insert(job, Signals::new(), None, clock.now() + HOUR, None);
         pump.running
             .renew_after(job, clock.now(), span * RENEW_AFTER);
     }

@@ -13,12 +13,12 @@ use crate::config::Config;
 use crate::error::SettleError;
 use crate::horizon::HORIZON;
 use crate::limit::TimeLimit;
-use crate::lost::LostFlag;
 use crate::offset::Offset;
 use crate::plan::{UNKNOWN, locked_pause};
 use crate::running::{Limited, Repeat};
 use crate::schedule::UnreadableSchedule;
 use crate::shared::Shared;
+use crate::signals::{Events, Signals};
 use crate::stats::Counters;
 use crate::store::{Lease, Store, Turn, Verdict};
 
@@ -117,6 +117,10 @@ impl<S: Store> Pump<S> {
         let mut supplied = Vec::new();
         for lease in leases {
             let held = Held::of(&lease);
+            if self.cancels.is_requested(&lease) {
+                self.pending.push(Command::release(&lease)); // The store ends it.
+                continue;
+            }
             if !lease.started {
                 self.put_ahead(Ahead {
                     lease,
@@ -142,12 +146,12 @@ impl<S: Store> Pump<S> {
                 self.pending.push(Command::new(held, wish, None));
                 continue;
             }
-            let lost = LostFlag::new();
+            let signals = Signals::new();
             let span_of_attempt = own.as_deref().and_then(|own| own.time_limit);
             let timeout = attempt_timeout.filter(|_| span_of_attempt.is_none());
             let timeout_at = timeout.and_then(|timeout| sent.checked_add(timeout));
             self.running
-                .insert(held, lost.clone(), repeat, sent + span, timeout_at);
+                .insert(held, signals.clone(), repeat, sent + span, timeout_at);
             let limit = span_of_attempt.map(|span| {
                 let limit = TimeLimit::new(span, sent);
                 self.running.limit(
@@ -167,7 +171,7 @@ impl<S: Store> Pump<S> {
             }
             supplied.push(Ready {
                 lease,
-                lost,
+                signals,
                 policy: own,
                 limit,
             });
@@ -190,9 +194,9 @@ impl<S: Store> Pump<S> {
             control, policy, ..
         } = &*self.shared;
         let overdue = self.running.take_overdue(now, &control.counters);
-        let failed = overdue.into_iter().map(|limited| {
-            let guard = Guard::new(&limited.lease, control, policy, limited.policy);
-            guard.into_failure(&limited.limit.error())
+        let failed = overdue.into_iter().map(|(mut limited, signals)| {
+            let guard = Guard::new(&mut limited.lease, signals, control, policy, limited.policy);
+            guard.into_failure(limited.limit.error())
         });
         self.pending.extend(failed);
     }
@@ -220,8 +224,8 @@ impl<S: Store> Pump<S> {
     }
 
     pub(super) fn is_lost(&mut self, held: Held) {
-        if let Some(lost) = self.running.remove(&held) {
-            lost.set();
+        if let Some(signals) = self.running.remove(&held) {
+            signals.set(Events::LOST);
             Counters::count(&self.shared.control.counters.stale, 1);
         }
     }

@@ -232,7 +232,7 @@ fn last_error_is_set_until_the_store_answers_again() {
     let taken = taker.join().unwrap();
     assert_eq!((met.load(Relaxed), queue.stats().errors), (3, 3));
     assert!(queue.last_error().is_none());
-    assert!(matches!(taken.retry().unwrap(), Retried::Again(_)));
+    assert!(matches!(taken.retry("no").unwrap(), Retried::Again(_)));
 }
 
 #[testkit::test]

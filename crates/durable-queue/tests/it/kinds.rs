@@ -299,7 +299,7 @@ fn every_push_of_a_kinds_handle_has_its_kind_and_policy() {
     for _ in 0..listed.len() {
         let taken = reports.take().unwrap();
         assert_eq!(taken.kind(), Some("report"));
-        let retried = taken.retry().unwrap();
+        let retried = taken.retry("no").unwrap();
         assert!(matches!(retried, Retried::Buried | Retried::NextTime));
     }
 }
@@ -688,7 +688,7 @@ fn a_jobs_back_off_doubles_from_its_first_to_its_longest_delay() {
         .push(b"job".to_vec(), When::NOW)
         .unwrap();
     for delay in [100, 200, 300, 300] {
-        let Retried::Again(When::After(after)) = queue.take().unwrap().retry().unwrap() else {
+        let Retried::Again(When::After(after)) = queue.take().unwrap().retry("no").unwrap() else {
             panic!("it is retried after a delay");
         };
         let delay = SECOND * delay;
@@ -700,7 +700,7 @@ fn a_jobs_back_off_doubles_from_its_first_to_its_longest_delay() {
         .take_many(std::num::NonZeroUsize::new(2).unwrap())
         .unwrap();
     let other = jobs.into_iter().find(|job| job.as_slice() == b"another");
-    let retried = other.unwrap().retry().unwrap();
+    let retried = other.unwrap().retry("no").unwrap();
     assert_eq!(retried, Retried::Again(SECOND.into()), "the queue's");
 }
 
@@ -716,10 +716,10 @@ fn a_policy_survives_retries_releases_burials_and_redrives_and_a_merge_replaces_
         .unwrap();
     queue.take().unwrap().release().unwrap();
     for _ in 0..2 {
-        let retried = queue.take().unwrap().retry().unwrap();
+        let retried = queue.take().unwrap().retry("no").unwrap();
         assert_eq!(retried, Retried::Again(SECOND.into()));
         time.clock.advance(SECOND);
-        assert_eq!(queue.take().unwrap().retry().unwrap(), Retried::Buried);
+        assert_eq!(queue.take().unwrap().retry("no").unwrap(), Retried::Buried);
         let dead = queue.dead(None, 1).unwrap()[0].id;
         assert_eq!(queue.redrive(&[dead]).unwrap(), 1);
     }
@@ -727,14 +727,14 @@ fn a_policy_survives_retries_releases_burials_and_redrives_and_a_merge_replaces_
     let again = Retried::Again(SECOND.into());
     let push = |queue: &Queue, merge| queue.push_keyed("key", job(), When::NOW, merge).unwrap();
     push(&once, Merge::Keep);
-    assert_eq!(queue.take().unwrap().retry().unwrap(), again);
+    assert_eq!(queue.take().unwrap().retry("no").unwrap(), again);
     push(&queue, Merge::Earliest);
-    assert_eq!(queue.take().unwrap().retry().unwrap(), again);
+    assert_eq!(queue.take().unwrap().retry("no").unwrap(), again);
     push(
         &queue.with_policy(JobPolicy::new().max_attempts(3)),
         Merge::Earliest,
     );
-    assert_eq!(queue.take().unwrap().retry().unwrap(), Retried::Buried);
+    assert_eq!(queue.take().unwrap().retry("no").unwrap(), Retried::Buried);
 }
 
 #[testkit::test]
@@ -747,7 +747,7 @@ fn a_merge_with_a_policy_whose_attempts_are_used_up_buries_the_job() {
         queue.push_keyed("key", job, When::NOW, merge).unwrap();
     };
     push(&queue, Merge::Keep);
-    queue.take().unwrap().retry().unwrap();
+    queue.take().unwrap().retry("no").unwrap();
     push(&once, Merge::Earliest);
     let taker = on_thread(&queue, |queue| queue.take().map(drop));
     while jobs(&queue) > 0 {

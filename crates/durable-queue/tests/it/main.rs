@@ -12,11 +12,13 @@
 
 mod batches;
 mod calls;
+mod cancelling;
 mod clocks;
 mod faults;
 mod futures;
 #[cfg(feature = "async")]
 mod handlers;
+mod history;
 mod horizon;
 #[cfg(feature = "async")]
 mod kinds;

@@ -113,7 +113,7 @@ fn permanently_rejected_settles_get_an_error_and_others_are_carried_out() {
             assert!(bad.contains(&job.id()) && job.attempt() == 2);
         }
         for job in again {
-            assert!(matches!(job.retry().unwrap(), Retried::Again(_)));
+            assert!(matches!(job.retry("no").unwrap(), Retried::Again(_)));
         }
     }
 }

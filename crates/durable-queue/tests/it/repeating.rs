@@ -364,13 +364,13 @@ fn a_run_that_fails_permanently_is_followed_by_the_next() {
     put(&queue, "@hourly");
     time.clock.advance(FIRST);
     assert_eq!(
-        queue.take().unwrap().retry().unwrap(),
+        queue.take().unwrap().retry("no").unwrap(),
         Retried::Again(SECOND.into())
     );
     time.clock.advance(SECOND);
     let taken = queue.take().unwrap();
     assert_eq!(taken.attempt(), 2);
-    assert_eq!(taken.retry().unwrap(), Retried::NextTime);
+    assert_eq!(taken.retry("no").unwrap(), Retried::NextTime);
     assert_eq!(next(&queue), FIRST + HOUR);
     assert_eq!(queue.list(None, 1).unwrap()[0].attempts, 0);
 }

@@ -100,17 +100,17 @@ fn a_failed_job_is_retried_after_the_back_off_and_buried_after_the_last_attempt(
     let queue = time.builder(time.sim()).max_attempts(2).build().unwrap();
     let id = queue.push(job("job"), When::NOW).unwrap();
     assert_eq!(
-        queue.take().unwrap().retry().unwrap(),
+        queue.take().unwrap().retry("no").unwrap(),
         Retried::Again(SECOND.into())
     );
     assert_eq!(queue.store_stats().unwrap().due, 0);
     time.clock.advance(SECOND);
     let taken = queue.take().unwrap();
     assert_eq!((taken.id(), taken.attempt()), (id, 2));
-    assert_eq!(taken.retry().unwrap(), Retried::Buried);
+    assert_eq!(taken.retry("no luck").unwrap(), Retried::Buried);
     let dead = queue.dead(None, 10).unwrap();
     assert_eq!((dead.len(), dead[0].id, dead[0].attempts), (1, id, 2));
-    assert!(dead[0].error.contains("attempt 2"));
+    assert_eq!(dead[0].error, "no luck");
     assert_eq!(queue.redrive(&[id]).unwrap(), 1);
     assert_eq!(queue.take().unwrap().attempt(), 1);
 }
@@ -120,11 +120,11 @@ fn a_retry_with_a_time_does_not_use_the_back_off() {
     let time = Time::new();
     let queue = time.builder(time.sim()).max_attempts(2).build().unwrap();
     queue.push(job("job"), When::NOW).unwrap();
-    let retried = queue.take().unwrap().retry_after(When::NOW).unwrap();
+    let retried = queue.take().unwrap().retry_after(When::NOW, "no").unwrap();
     assert_eq!(retried, Retried::Again(When::NOW));
     let taken = queue.take().unwrap();
     assert_eq!(taken.attempt(), 2);
-    assert_eq!(taken.retry_after(When::NOW).unwrap(), Retried::Buried);
+    assert_eq!(taken.retry_after(When::NOW, "no").unwrap(), Retried::Buried);
     assert_eq!(queue.store_stats().unwrap().dead, 1);
 }
 
@@ -245,9 +245,9 @@ fn each_settle_has_an_async_version_with_the_same_result() {
     block_on(taken.extend_async(SECOND * 60)).unwrap();
     // The queue's default lease would have expired.
     time.clock.advance(SECOND * 30);
-    let retried = block_on(taken.retry_after_async(When::NOW)).unwrap();
+    let retried = block_on(taken.retry_after_async(When::NOW, "no")).unwrap();
     assert_eq!(retried, Retried::Again(When::NOW));
-    let retried = block_on(queue.take().unwrap().retry_async()).unwrap();
+    let retried = block_on(queue.take().unwrap().retry_async("no")).unwrap();
     let Retried::Again(When::After(back_off)) = retried else {
         panic!("{retried:?}");
     };
@@ -281,7 +281,7 @@ fn a_back_off_that_panics_does_not_lose_the_job() {
     let time = Time::new();
     let queue = time.builder(time.sim()).back_off(Broken).build().unwrap();
     queue.push(job("job"), When::NOW).unwrap();
-    let retried = queue.take().unwrap().retry().unwrap();
+    let retried = queue.take().unwrap().retry("no").unwrap();
     assert_eq!(retried, Retried::Again(FIRST_BACK_OFF.into()));
     time.clock.advance(FIRST_BACK_OFF);
     assert_eq!(queue.take().unwrap().attempt(), 2);
@@ -487,7 +487,7 @@ fn the_default_back_off_doubles_up_to_a_maximum_with_at_most_a_quarter_of_jitter
         for attempt in 1..MAX_ATTEMPTS {
             let taken = queue.take().unwrap();
             assert_eq!(taken.attempt(), attempt);
-            let Retried::Again(When::After(delay)) = taken.retry().unwrap() else {
+            let Retried::Again(When::After(delay)) = taken.retry("no").unwrap() else {
                 panic!("an attempt is left");
             };
             let doubled = FIRST_BACK_OFF * 2_u32.pow((attempt - 1).min(20));
@@ -498,7 +498,7 @@ fn the_default_back_off_doubles_up_to_a_maximum_with_at_most_a_quarter_of_jitter
             scattered += u32::from(delay != plain);
             time.clock.advance(delay + Duration::from_micros(1)); // The queue rounds up.
         }
-        assert_eq!(queue.take().unwrap().retry().unwrap(), Retried::Buried);
+        assert_eq!(queue.take().unwrap().retry("no").unwrap(), Retried::Buried);
     }
     assert!(scattered > JOBS, "it is scattered: {scattered}");
     assert_eq!(queue.store_stats().unwrap().dead, JOBS);

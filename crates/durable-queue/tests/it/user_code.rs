@@ -237,7 +237,7 @@ fn values_that_panic_when_dropped_do_not_affect_settles() {
         "no job of it has failed"
     );
     rest.next().unwrap().ack().unwrap();
-    let retried = rest.next().unwrap().retry().unwrap();
+    let retried = rest.next().unwrap().retry("no").unwrap();
     assert_eq!(retried, Retried::Again(SECOND.into()));
     rest.next().unwrap().bury("no use").unwrap();
     let stats = queue.store_stats().unwrap();
@@ -324,7 +324,7 @@ fn an_infinite_lease_is_rejected_and_infinite_durations_end_no_thread() {
         held.due < StoreTime::NEVER,
         "its lease ends, once its process is gone"
     );
-    let retried = first.retry_after(Duration::MAX).unwrap();
+    let retried = first.retry_after(Duration::MAX, "no").unwrap();
     assert_eq!(retried, Retried::Again(Duration::MAX.into()));
     queue.take().unwrap().ack().unwrap();
     queue.take().unwrap().ack().unwrap();

@@ -10,6 +10,7 @@
 
 mod ahead;
 mod calls;
+mod cancels;
 mod close;
 mod futures;
 mod handlers;

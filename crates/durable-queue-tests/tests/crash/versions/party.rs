@@ -15,6 +15,7 @@ use durable_queue::{
 };
 
 use crate::place::Role;
+use crate::version;
 use crate::worker::{Diary, now, pause};
 
 /// The first argument of such a process.
@@ -265,7 +266,7 @@ impl Site {
         let settled: Result<(), SettleError> = match kind(&label) {
             "retry" if attempt == 1 => {
                 self.write("failed", &job);
-                job.retry_after(RETRY).map(drop)
+                version::retry_after(job, RETRY)
             }
             "bury" if !gate(&self.folder, &label).exists() => {
                 self.write("failed", &job);

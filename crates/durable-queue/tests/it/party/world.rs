@@ -276,7 +276,7 @@ impl World {
             fate => fate,
         };
         let ledger = &self.ledger;
-        let last = format!("attempt {} failed, and it was the last", holding.attempt);
+        let last = format!("attempt {}", holding.attempt);
         let twice = self.faults.twice.load(SeqCst);
         let is_told = |settled: Result<(), SettleError>| {
             let Err(error) = settled else { return true };
@@ -318,9 +318,9 @@ impl World {
                 ledger.fails(holding, &last);
                 let retried = if fate == Fate::Retry {
                     ledger.may_be_due_from(&holding.lineage, ledger.now().after(SECOND));
-                    job.retry()
+                    job.retry(last)
                 } else {
-                    job.retry_after(self.at(&holding.lineage, SECOND * 2))
+                    job.retry_after(self.at(&holding.lineage, SECOND * 2), last)
                 };
                 let is_buried = matches!(retried, Ok(Retried::Buried));
                 if is_told(retried.map(|_| ())) && is_buried {
