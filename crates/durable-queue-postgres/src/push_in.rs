@@ -94,9 +94,10 @@ fn statement(schema: &Schema, queue: &str, jobs: &[NewJob<'_>], notifies: bool) 
             When::At(at) => ("$2", at.as_micros()),
         };
         let has_texts = job.kind.or(job.options).is_some();
-        let [columns, values] = match has_texts {
-            true => [", kind, options", ", $5, $6"],
-            false => ["", ""],
+        let [columns, values] = if has_texts {
+            [", kind, options", ", $5, $6"]
+        } else {
+            ["", ""]
         };
         let text = format!(
             "INSERT INTO SCHEMA.job AS j (queue, due, at, payload, urgent{columns})

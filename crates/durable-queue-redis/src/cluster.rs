@@ -1,9 +1,13 @@
 //! Routing of calls to the nodes of a cluster.
 //!
 //! # Terms
-//! A slot has one *owner*. While it migrates, the owner answers TRYAGAIN if it has some of a call's keys, and
-//! ASK if it has none: the call goes to the importing node, once. Afterwards it answers MOVED: the slot has
-//! another owner.
+//! A slot has one *owner*. While the slot is being moved, the owner answers TRYAGAIN if it has some of a call's
+//! keys, and ASK if it has none: the call goes to the importing node, once. That node answers TRYAGAIN if it
+//! lacks one of several keys. Afterwards the old owner answers MOVED: the slot has another owner.
+//!
+//! So commands with one key are served during a move, and scripts wait for its end. To run them on the
+//! importing node after ASK would be possible by declaring one key, but unsafe: an answer that is delayed until
+//! the slot is moved again says nothing about the other keys.
 //!
 //! # Invariants
 //! 1. A call is sent again only if a node has answered that it did not start it, or if it was not sent.

@@ -104,9 +104,9 @@ impl Layout {
         sum.slot()
     }
 
-    /// Returns a key without data that all calls on a cluster declare. As it is never there, a node that is
-    /// giving a queue's slot away rejects the queue's scripts before they start; otherwise, a script that
-    /// removes the last entry of another key would fail midway. `clock` is a test's time.
+    /// Returns a key without data that all scripts on a cluster declare. As it never exists, no node starts a
+    /// script while the queue's slot is being moved, even if all other keys are there. Otherwise the old owner
+    /// would stop a script that removes the last entry of a key midway. `clock` is a test's time.
     pub(super) fn guard(&self, queue: &str, clock: Option<i64>) -> String {
         let mut key = format!("{}:{{{}}}:moving", self.0, Tag(queue));
         if let Some(clock) = clock {

@@ -7,8 +7,6 @@
 
 use redis::Script;
 
-use super::layout::KEYS;
-
 /// A call of the server.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Call {
@@ -42,7 +40,7 @@ const CLOCK: &str = "local function clock()
 end
 ";
 
-/// A test's time, which the client has added to the name of the guard.
+/// A test's time, which the client has added to the name of the guard, the last key.
 const CLOCK_OF_GUARD: &str = "local function clock()
   return tonumber(string.match(KEYS[#KEYS], '%d+$'))
 end
@@ -55,15 +53,6 @@ end
 
 const NODE: &str = "local function node()
   return ' ' .. redis.call('CLUSTER', 'MYID')
-end
-";
-
-/// In a cluster, the guard is the last key. After ASK it is the only one.
-const LOCATE: &str = "if #KEYS == 1 then
-  local common = string.match(KEYS[1], '^[^{]*{[^}]*}:')
-  for index, name in ipairs({ NAMES }) do
-    KEYS[index] = common .. name
-  end
 end
 ";
 
@@ -182,9 +171,7 @@ impl Scripts {
             Some(_) => CLOCK_OF_GUARD,
             None => CLOCK,
         };
-        let names = KEYS.map(|name| format!("'{name}'")).join(", ");
-        let text = [&LOCATE.replace("NAMES", &names), time, NODE].concat();
-        Self::with(clock, &text)
+        Self::with(clock, &[time, NODE].concat())
     }
 
     fn with(own_clock: Option<String>, head: &str) -> Self {

@@ -232,25 +232,14 @@ impl Sessions {
             Servers::One(..) => None,
             Servers::Cluster(_) => Some(self.layout().guard(queue, self.own_time()?)),
         };
-        let named = |name: &str, script: &str, way: Way| {
+        let named = |name: &str, script: &str| {
             let mut command = redis::cmd(name);
-            command.arg(script);
-            match (&guard, way) {
-                (None, _) => {
-                    command.arg(KEYS.len());
-                    self.layout().add_keys(queue, &mut command);
-                }
-                (Some(guard), Way::Direct) => {
-                    command.arg(KEYS.len() + 1);
-                    self.layout().add_keys(queue, &mut command);
-                    command.arg(guard);
-                }
-                // A node that imports a slot rejects calls that declare several keys if one of them does not
-                // exist. The script finds the other keys by itself: they are all on this node, because the
-                // node that gives the slot away sends only calls here of whose keys it has none.
-                (Some(guard), Way::Asking) => {
-                    command.arg(1).arg(guard);
-                }
+            command
+                .arg(script)
+                .arg(KEYS.len() + usize::from(guard.is_some()));
+            self.layout().add_keys(queue, &mut command);
+            if let Some(guard) = &guard {
+                command.arg(guard);
             }
             add(&mut command);
             command
@@ -259,11 +248,10 @@ impl Sessions {
         let limits = self.limits(need);
         let (answer, is_confirmed) = self.with(need, queue, |connection, way| {
             way.prepare(connection)?;
-            let answer = match named("EVALSHA", &script.hash, way).query(connection) {
+            let answer = match named("EVALSHA", &script.hash).query(connection) {
                 // The server was restarted, or its scripts were flushed: the call was not carried out.
                 Err(error) if is_unknown_script(&error) => {
-                    way.prepare(connection)?;
-                    named("EVAL", &script.text, way).query(connection)?
+                    named("EVAL", &script.text).query(connection)?
                 }
                 answer => answer?,
             };

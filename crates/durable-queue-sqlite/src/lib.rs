@@ -532,6 +532,10 @@ fn settle(
         ),
         _ => Ok(returned),
     };
+    let release = |at: StoreTime| {
+        let released = execute(connection, sql::RELEASE, params![id, token, at.as_micros()])?;
+        or_delete_marked(released, true)
+    };
     let changed = match settle.act {
         Act::Start { .. } if paused => 0,
         Act::Start { lease } => {
@@ -565,12 +569,8 @@ fn settle(
             execute(connection, sql::BURY, buried)?;
             execute(connection, sql::DELETE_STARTED, held)?
         }
-        Act::Release => or_delete_marked(execute(connection, sql::RELEASE, held)?, true)?,
-        Act::Postpone { when } => {
-            let due = when.resolve(now).as_micros();
-            let postponed = execute(connection, sql::POSTPONE, params![id, token, due])?;
-            or_delete_marked(postponed, true)?
-        }
+        Act::Release => release(StoreTime::from_micros(i64::MIN))?,
+        Act::Postpone { when } => release(when.resolve(now))?,
     };
     if changed != 0 {
         return Ok(Verdict::Done);
@@ -700,21 +700,17 @@ impl Store for SqliteStore {
     fn cancel(&self, name: &str, which: Which<'_>) -> Result<Cancelled> {
         let never = StoreTime::NEVER;
         let (cancelled, announced) = self.change(true, |tx, now| {
-            let mut found = named(tx, now, name, which)?.into_iter();
-            let Some(first) = found.next() else {
+            let found = named(tx, now, name, which)?;
+            let mut announced = never;
+            for taken in found.iter().filter(|it| it.taken) {
+                execute(tx, sql::MARK, [taken.id])?;
+                announced = RECALL;
+            }
+            let Some(first) = found.into_iter().next() else {
                 return Ok((Cancelled::Never, never));
             };
             if let Which::Key(key) = which {
                 execute(tx, sql::END_SCHEDULES, params![first.queue, key])?;
-            }
-            let mut announced = never;
-            let taken = first.taken.then_some(first.id);
-            for id in taken
-                .into_iter()
-                .chain(found.filter(|it| it.taken).map(|it| it.id))
-            {
-                execute(tx, sql::MARK, [id])?;
-                announced = RECALL;
             }
             if first.taken {
                 return Ok((Cancelled::Taken, announced));

@@ -174,14 +174,8 @@ pub(super) const RETRY: &str = concat!(
     " WHERE id = ?1 AND token = ?2 AND started = 1 AND cancelled = 0"
 );
 
+/// The job is not claimed before `?3`.
 pub(super) const RELEASE: &str = concat!(
-    "UPDATE durable_job
-    SET due = at, attempts = attempts - started, token = NULL, started = 0, run = ",
-    reopened!(),
-    " WHERE id = ?1 AND token = ?2 AND cancelled = 0"
-);
-
-pub(super) const POSTPONE: &str = concat!(
     "UPDATE durable_job
     SET due = max(at, ?3), attempts = attempts - started, token = NULL, started = 0, run = ",
     reopened!(),
@@ -284,7 +278,6 @@ pub(super) const READS: [&str; 38] = [
     CANCEL_REQUESTS,
     RETRY,
     RELEASE,
-    POSTPONE,
     BURY,
     BY_ID,
     BY_KEY,

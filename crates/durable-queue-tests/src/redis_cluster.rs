@@ -57,9 +57,8 @@ impl Node {
         setting["cluster-port"]
     }
 
-    /// Kills it without a chance to write anything, and starts it with another port.
-    pub fn crash_and_change_ports(&mut self) {
-        self.server.kill();
+    /// Starts it with other ports, after it was killed.
+    pub fn start_at_other_ports(&mut self) {
         self.port = free_port();
         let (port, bus) = (self.port.to_string(), free_port().to_string());
         self.server.start(&ports(&port, &bus));
@@ -146,9 +145,20 @@ impl Cluster {
         });
     }
 
-    /// Waits until all nodes see all others.
+    /// Waits until all nodes see all others at their addresses.
     pub fn wait_until_ok(&self) {
         self.wait(is_ok);
+        testkit::watchdog(testkit::LIMIT, || {
+            let knows = |node: &Node, other: &Node| {
+                let nodes: String = node.server.run(cmd("CLUSTER").arg("NODES"));
+                nodes.contains(&format!("127.0.0.1:{}@", other.port))
+            };
+            for node in &self.nodes {
+                while !self.nodes.iter().all(|other| knows(node, other)) {
+                    pause(10);
+                }
+            }
+        });
     }
 
     pub fn slot(&self, key: &str) -> u16 {

@@ -50,8 +50,10 @@ const DROPPED: &str = "the job was dropped without being settled";
 pub struct Claimed<T> {
     // USER CODE: the drop of a value whose job was not settled. `guard` is dropped after it, also if it panics.
     value: T,
-    /// Without its payload.
-    lease: Lease,
+    key: Option<Vec<u8>>,
+    schedule: Option<String>,
+    kind: Option<String>,
+    urgent: bool,
     guard: Guard,
 }
 
@@ -132,7 +134,10 @@ impl<T: Payload> Claimed<T> {
         match value {
             Ok(value) => Some(Self {
                 value,
-                lease,
+                key: lease.key,
+                schedule: lease.schedule,
+                kind: lease.kind,
+                urgent: lease.urgent,
                 guard,
             }),
             Err(error) => {
@@ -154,37 +159,37 @@ pub(crate) fn named(kind: Option<&str>) -> String {
 impl<T> Claimed<T> {
     /// Returns the job's id.
     pub fn id(&self) -> JobId {
-        self.lease.id
+        self.guard.held.id
     }
 
     /// Returns the job's key.
     pub fn key(&self) -> Option<&[u8]> {
-        self.lease.key.as_deref()
+        self.key.as_deref()
     }
 
     /// Returns the job's due time, by the store's clock.
     pub fn due(&self) -> StoreTime {
-        self.lease.due
+        self.guard.due
     }
 
     /// Returns the schedule of a repeating job.
     pub fn schedule(&self) -> Option<&str> {
-        self.lease.schedule.as_deref()
+        self.schedule.as_deref()
     }
 
     /// Returns the name of the job's [kind](crate::Kind).
     pub fn kind(&self) -> Option<&str> {
-        self.lease.kind.as_deref()
+        self.kind.as_deref()
     }
 
     /// Returns whether the job was pushed or merged as an [urgent](crate::DurableQueue::urgent) one.
     pub fn is_urgent(&self) -> bool {
-        self.lease.urgent
+        self.urgent
     }
 
     /// Returns the number of this attempt, from 1.
     pub fn attempt(&self) -> u32 {
-        self.lease.attempts
+        self.guard.attempts
     }
 
     /// Returns whether the lease is known to be lost, or has expired after the [attempt's
@@ -600,6 +605,10 @@ impl<T> Deref for Claimed<T> {
 /// The payload and the key are not shown.
 impl<T> fmt::Debug for Claimed<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Claimed").field(&self.lease).finish()
+        f.debug_struct("Claimed")
+            .field("id", &self.id())
+            .field("due", &self.due())
+            .field("attempt", &self.attempt())
+            .finish_non_exhaustive()
     }
 }

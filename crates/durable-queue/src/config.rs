@@ -25,6 +25,10 @@ pub const MAX_ATTEMPTS: u32 = 20;
 pub const FIRST_BACK_OFF: Duration = Duration::from_secs(1);
 /// Default maximum of the back-off.
 pub const LONGEST_BACK_OFF: Duration = Duration::from_secs(3_600);
+/// Default maximum of jobs that a handler's thread claims at a time.
+pub const MOST_JOBS: usize = 1_024;
+/// Minimum time that a job waits behind a slow handler before it is released.
+pub const SHORTEST_PATIENCE: Duration = Duration::from_millis(10);
 /// Default jitter of back-offs, in percent.
 pub(crate) const SCATTER: u32 = 25;
 

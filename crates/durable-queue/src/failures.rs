@@ -207,6 +207,7 @@ mod tests {
         }
         let read = read(Some(&text));
         assert_eq!(read.len(), MOST_FAILURES);
+        assert_eq!(text.matches("error").count(), MOST_FAILURES);
         for (failure, attempt) in read.iter().zip(3..) {
             assert_eq!(failure.attempt, attempt);
             assert_eq!(failure.at, time(i64::from(attempt) * 1_000));

@@ -67,7 +67,8 @@ pub(crate) struct Terms {
 }
 
 enum Stage<Fut> {
-    Unpolled(Ready),
+    /// In a box, because a suspended handler would otherwise keep the room of its lease.
+    Unpolled(Box<Ready>),
     Running(Running<Fut>),
     Over,
 }
@@ -86,7 +87,7 @@ impl<T, S, F, Fut> Attempt<T, S, F, Fut> {
             shared: Arc::clone(shared),
             handler: Arc::clone(handler),
             terms,
-            stage: Stage::Unpolled(job),
+            stage: Stage::Unpolled(Box::new(job)),
             values: PhantomData,
         }
     }
@@ -147,7 +148,7 @@ where
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Command>> {
         let mut running = match mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Unpolled(job) => match self.begin(job) {
+            Stage::Unpolled(job) => match self.begin(*job) {
                 Some(running) => running,
                 None => return Poll::Ready(None),
             },

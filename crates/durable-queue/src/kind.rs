@@ -52,7 +52,7 @@ impl<T: Kind> Kind for crate::Json<T> {
     const NAME: &'static str = T::NAME;
 }
 
-/// Options of a kind at a worker: see [`WorkerBuilder::kind_options`](crate::WorkerBuilder::kind_options).
+/// Options of a kind at a worker: see [`WorkerBuilder::on_with`](crate::WorkerBuilder::on_with).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "it has no effect until a worker gets it"]
 pub struct KindOptions {
@@ -92,3 +92,9 @@ impl KindOptions {
         self
     }
 }
+
+/// State of a [`WorkerBuilder`](crate::WorkerBuilder) before the first [`on`](crate::WorkerBuilder::on): one handler
+/// takes all jobs.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct NoKinds;

@@ -20,12 +20,12 @@ use sync_shim::{Clock, Mutex};
 use crate::calls::Wanted;
 use crate::claimed::Claimed;
 use crate::command::{Command, Ready};
-use crate::config::Policy;
+use crate::config::{Policy, SHORTEST_PATIENCE};
 use crate::control::Control;
 use crate::error::TakeError;
 #[cfg(feature = "async")]
 use crate::handler::{Attempt, Job};
-use crate::kind::{Kind, KindOptions};
+use crate::kind::{Kind, KindOptions, NoKinds};
 use crate::lanes::Lanes;
 use crate::payload::Payload;
 use crate::policy::JobPolicy;
@@ -37,12 +37,7 @@ use crate::shared::Shared;
 use crate::store::Store;
 #[cfg(feature = "async")]
 use crate::worker::{Context, NoContext};
-use crate::worker::{Pace, SHORTEST_PATIENCE, StartError, Worker, WorkerBuilder, handle};
-
-/// A builder's state before [`on`](WorkerBuilder::on): one handler takes all jobs.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct NoKinds;
+use crate::worker::{Pace, StartError, Worker, WorkerBuilder, handle};
 
 /// A builder's state after [`on`](WorkerBuilder::on): the blocking handlers.
 #[derive(Debug)]
@@ -233,7 +228,11 @@ fn work<S: Store>(
                 },
                 Ok,
             );
-            let Ok(job) = job else { return };
+            let Ok(job) = job else {
+                // Not only when a busy thread looks again.
+                lanes.lock().clear(&mut done);
+                return done.into_iter().for_each(|it| control.command(it));
+            };
             let now = control.clock.now();
             let arrival = lanes.lock().arrive(job, now);
             done.extend(shared.turned_away(arrival));

@@ -14,15 +14,17 @@ use std::time::{Duration, Instant};
 
 use crate::claimed::{Guard, named};
 use crate::command::{Command, Held, Ready, Wish};
+use crate::config::MOST_JOBS;
 use crate::shared::Shared;
 use crate::signals::Events;
-use crate::worker::MOST_JOBS;
 
 /// Jobs of a full [kind](crate::KindOptions::concurrency) wait in the process if they are expected to start within this
 /// time. Others are postponed by at least this.
 pub const LINE: Duration = Duration::from_secs(1);
 /// Postponed jobs of a kind come back at this interval, or as fast as the kind's jobs end.
 const SPREAD: Duration = Duration::from_millis(10);
+/// Places that an empty line keeps.
+const SPARE: usize = 64;
 /// Maximum time that a job is postponed.
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -111,6 +113,9 @@ impl Lanes {
             let (_, place) = first.min()?;
             let lane = &mut self.all[place];
             let (_, job) = lane.line.pop_front()?;
+            if lane.line.is_empty() {
+                lane.line.shrink_to(SPARE); // A claim of thousands of jobs must not leave its memory here.
+            }
             if !job.signals.has(Events::LOST) {
                 lane.running += 1;
                 return Some((place, job));

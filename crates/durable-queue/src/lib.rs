@@ -125,7 +125,7 @@
 //!
 //! # Async handlers
 //! With the feature `async`, a [`Worker`] runs futures. Its concurrency is a number of futures, not of threads:
-//! ten thousand suspended handlers need no thread, and about 550 bytes each, plus what the handler itself keeps.
+//! ten thousand suspended handlers need no thread, and about 650 bytes each, plus what the handler itself keeps.
 //!
 //! - `run_async` returns a future, `Run`, that any runtime can poll. `run.until(signal).await` stops taking jobs when
 //!   the signal completes, waits for running handlers up to the builder's `grace`, and then drops them.
@@ -246,13 +246,16 @@ pub use self::{
     builder::{BuildError, Builder},
     call::{CALL_KEEP_ALIVE, CALL_THREADS, CallFuture},
     claimed::{Claimed, Retried},
-    config::{FIRST_BACK_OFF, LEASE, LONGEST_BACK_OFF, LONGEST_LEASE, MAX_ATTEMPTS},
+    config::{
+        FIRST_BACK_OFF, LEASE, LONGEST_BACK_OFF, LONGEST_LEASE, MAX_ATTEMPTS, MOST_JOBS,
+        SHORTEST_PATIENCE,
+    },
     error::{CarriedOut, ErrorKind, LONGEST_ERROR, PushError, SettleError, StoreError, TakeError},
     failures::{Failure, MOST_FAILURES},
     horizon::{HORIZON, LONGEST_HORIZON},
     job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Token, Which},
-    kind::{Kind, KindOptions},
-    kinds::{BlockingKinds, NoKinds},
+    kind::{Kind, KindOptions, NoKinds},
+    kinds::BlockingKinds,
     lanes::LINE,
     notify::{Notifier, Notifiers, Registration},
     payload::{DecodeError, EncodeError, Payload},
@@ -268,7 +271,7 @@ pub use self::{
     take::{TakeFuture, TakeManyFuture},
     threads::Threads,
     time::{StoreClock, StoreTime, WallClock, When},
-    worker::{MOST_JOBS, NoContext, SHORTEST_PATIENCE, StartError, Worker, WorkerBuilder},
+    worker::{NoContext, StartError, Worker, WorkerBuilder},
 };
 
 // Compiles and runs the README's examples.

@@ -87,9 +87,8 @@ pub(crate) struct View {
     pub(crate) sync: Duration,
     /// Whether any started job is not settled yet.
     pub(crate) is_running: bool,
-    /// Whether cancels may have been requested since the store was last asked.
-    pub(crate) may_have_cancels: bool,
-    /// When the store may be asked for them again.
+    /// When to ask the store for cancels, while a job runs. `None` if none were requested since the last answer,
+    /// as far as is known.
     pub(crate) cancels_at: Option<Instant>,
     pub(crate) next_renewal: Option<Instant>,
     /// Number of jobs claimed ahead.
@@ -215,7 +214,7 @@ impl View {
         if self.has_come(self.next_look()) {
             return Plan::Look;
         }
-        if self.asks_for_cancels() && !self.is_to_come(self.cancels_at) {
+        if self.is_running && self.has_come(self.cancels_at) {
             return Plan::AskForCancels;
         }
         self.turn().map_or_else(|| self.rest(), Plan::Turn)
@@ -235,10 +234,6 @@ impl View {
             let at = self.look_at.filter(|_| self.is_running)?;
             at.checked_add(CANCEL_PAUSE)
         }
-    }
-
-    fn asks_for_cancels(&self) -> bool {
-        self.may_have_cancels && self.is_running
     }
 
     fn has_come(&self, at: Option<Instant>) -> bool {
@@ -348,11 +343,11 @@ impl View {
     fn rest(&self) -> Plan {
         let local = |time| self.offset.and_then(|offset| offset.local(time));
         let next_due = self.next_due.and_then(local);
-        let cancels_at = self.cancels_at.filter(|_| self.asks_for_cancels());
+        let cancels_at = self.cancels_at.filter(|_| self.is_running);
         if self.wanted() == 0 {
             // If calls wait, only the rate blocks the next claim.
             let token = self.next_token.filter(|_| self.demand > 0 && !self.closing);
-            let threshold = if self.is_running && !self.may_have_cancels {
+            let threshold = if self.is_running && self.cancels_at.is_none() {
                 AFTER_RECALL
             } else {
                 UNKNOWN

@@ -24,6 +24,7 @@ use sync_shim::{Alarm, Clock};
 
 use crate::calls::{Ticket, Wanted};
 use crate::command::{Command, Ready};
+use crate::config::SHORTEST_PATIENCE;
 use crate::control::Control;
 use crate::error::TakeError;
 use crate::handler::{Attempt, Job, Terms};
@@ -33,7 +34,6 @@ use crate::queue::{DurableQueue, ShutDown};
 use crate::set::FutureSet;
 use crate::shared::Shared;
 use crate::store::Store;
-use crate::worker::SHORTEST_PATIENCE;
 
 /// A worker as a future, for any runtime. Returned by [`WorkerBuilder::run_async`](crate::WorkerBuilder::run_async).
 ///

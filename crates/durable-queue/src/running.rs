@@ -34,6 +34,7 @@ pub(crate) struct RunningJobs {
     epoch: Instant,
 }
 
+/// Small: there is one per running job. Few jobs have the parts in boxes.
 struct Running {
     /// When to renew the lease, or when it expires after the attempt's timeout. `None` while a renewal is in
     /// progress, or if neither applies.
@@ -43,16 +44,16 @@ struct Running {
     timeout_at: Option<Instant>,
     is_timed_out: bool,
     signals: Signals,
-    repeat: Option<Repeat>,
+    repeat: Option<Box<Repeat>>,
     /// While it is not over.
-    limit: Option<(EntryId, Limited)>,
+    limit: Option<Box<(EntryId, Limited)>>,
 }
 
 /// A started job with a time limit.
 pub(crate) struct Limited {
     pub(crate) limit: TimeLimit,
     /// Without payload and key.
-    pub(crate) lease: Box<Lease>,
+    pub(crate) lease: Lease,
     pub(crate) policy: Option<Arc<JobPolicy>>,
 }
 
@@ -95,7 +96,7 @@ impl RunningJobs {
     }
 
     pub(crate) fn repeat(&self, held: &Held) -> Option<&Repeat> {
-        self.jobs.get(held)?.repeat.as_ref()
+        self.jobs.get(held)?.repeat.as_deref()
     }
 
     pub(crate) fn signals(&self, held: &Held) -> Option<&Signals> {
@@ -116,7 +117,7 @@ impl RunningJobs {
             timeout_at,
             is_timed_out: false,
             signals,
-            repeat,
+            repeat: repeat.map(Box::new),
             limit: None,
         };
         self.remove(&held); // The store has handed out the same lease twice.
@@ -130,7 +131,7 @@ impl RunningJobs {
         };
         let due = self.key(at);
         if let Some(running) = self.jobs.get_mut(&held) {
-            running.limit = Some((self.limits.push(held, due), limited));
+            running.limit = Some(Box::new((self.limits.push(held, due), limited)));
         }
     }
 
@@ -146,7 +147,7 @@ impl RunningJobs {
             let held = entry.value;
             let running = self.jobs.get_mut(&held);
             let running = running.expect("a job with a time limit is in the map");
-            let (_, limited) = running.limit.take().expect("its entry was in the heap");
+            let (_, limited) = *running.limit.take().expect("its entry was in the heap");
             if let Err(left) = limited.limit.expire(now) {
                 self.limit(held, limited, now, left);
                 continue;
@@ -167,8 +168,8 @@ impl RunningJobs {
         if let Some(renewal) = running.renewal {
             self.renewals.remove(renewal);
         }
-        if let Some((entry, _)) = running.limit {
-            self.limits.remove(entry);
+        if let Some(limit) = running.limit {
+            self.limits.remove(limit.0);
         }
         Some(running.signals)
     }

@@ -179,3 +179,71 @@ impl Drop for SignalFuture {
         drop_quietly(waiter);
     }
 }
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use std::task::Poll::Pending;
+
+    use testkit::CountingWaker;
+
+    use super::*;
+
+    fn poll(future: &mut SignalFuture, waker: &std::task::Waker) -> Poll<()> {
+        Pin::new(future).poll(&mut Context::from_waker(waker))
+    }
+
+    #[test]
+    fn an_event_wakes_only_its_waiters_and_those_of_any_event() {
+        let signals = Signals::new();
+        let all = [
+            Events::LOST,
+            Events::CANCELLED,
+            Events(Events::LOST.0 | Events::CANCELLED.0),
+        ];
+        let mut waiters = all.map(|events| {
+            let counter = CountingWaker::new();
+            let future = SignalFuture::new(&signals, events, Process::current());
+            (future, counter)
+        });
+        for (future, counter) in &mut waiters {
+            assert_eq!(poll(future, &counter.waker()), Pending);
+        }
+        let wakes = |waiters: &[(SignalFuture, CountingWaker); 3]| {
+            let counts = waiters.each_ref();
+            counts.map(|(_, counter)| counter.wakes())
+        };
+        signals.set(Events::CANCELLED);
+        assert_eq!(wakes(&waiters), [0, 1, 1]);
+        assert!(signals.has(Events::CANCELLED) && !signals.has(Events::LOST));
+        signals.set(Events::LOST);
+        assert_eq!(wakes(&waiters), [1, 1, 1]);
+    }
+
+    #[test]
+    fn a_future_that_is_dropped_after_its_event_leaves_the_next_waiter_in_its_place() {
+        let signals = Signals::new();
+        let future = |events| SignalFuture::new(&signals, events, Process::current());
+        let (mut lost, mut cancelled) = (future(Events::LOST), future(Events::CANCELLED));
+        let counter = CountingWaker::new();
+        assert_eq!(poll(&mut lost, std::task::Waker::noop()), Pending);
+        signals.set(Events::LOST);
+        assert_eq!(poll(&mut cancelled, &counter.waker()), Pending);
+        assert_eq!(cancelled.place, lost.place);
+        drop(lost);
+        signals.set(Events::CANCELLED);
+        assert_eq!(counter.wakes(), 1);
+    }
+
+    #[test]
+    fn a_future_that_is_dropped_before_its_event_leaves_no_waker() {
+        let signals = Signals::new();
+        let counter = CountingWaker::new();
+        for _ in 0..3 {
+            let mut future = SignalFuture::new(&signals, Events::CANCELLED, Process::current());
+            assert_eq!(poll(&mut future, &counter.waker()), Pending);
+        }
+        signals.set(Events::CANCELLED);
+        assert_eq!(counter.wakes(), 0);
+        assert_eq!(signals.0.waiting.lock().len(), 1, "they have had one place");
+    }
+}

@@ -24,10 +24,11 @@ use crate::claimed::Claimed;
 use crate::command::Command;
 #[cfg(feature = "async")]
 use crate::command::Ready;
+use crate::config::{MOST_JOBS, SHORTEST_PATIENCE};
 use crate::error::{TakeError, with_causes};
 #[cfg(feature = "async")]
 use crate::handler::{Attempt, Job, Terms};
-use crate::kinds::NoKinds;
+use crate::kind::NoKinds;
 #[cfg(feature = "async")]
 use crate::lanes::Lanes;
 use crate::payload::Payload;
@@ -39,10 +40,6 @@ use crate::shared::Shared;
 use crate::signals::Events;
 use crate::store::Store;
 
-/// Default maximum of jobs that a handler's thread claims at a time.
-pub const MOST_JOBS: usize = 1_024;
-/// Minimum time that a job waits behind a slow handler before it is released.
-pub const SHORTEST_PATIENCE: Duration = Duration::from_millis(10);
 /// Maximum total payload in bytes that a handler's thread claims at a time, if the number of jobs is not
 /// fixed. A single payload may be larger.
 const MOST_BYTES: usize = 1 << 20;

@@ -16,7 +16,7 @@ use crate::workspace::Workspace;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Waits {
-    /// Types whose calls need no row.
+    /// Types whose calls need no row, and calls that do not wait.
     except: Vec<String>,
 }
 
@@ -80,7 +80,8 @@ impl Waits {
             let name = name.strip_suffix("_timeout").or(limited)?;
             // A task builder's part of a call is hidden, too.
             let is_hidden = of.starts_with("internals::");
-            let is_meant = !is_hidden && !self.except.iter().any(|it| it == of);
+            let plain = format!("{of}::{name}");
+            let is_meant = !is_hidden && !self.except.iter().any(|it| *it == of || *it == plain);
             is_meant.then(|| (of.to_owned(), name.to_owned()))
         });
         waiting.collect()

@@ -139,9 +139,8 @@ fn functions_of_version_9_settle_jobs_of_this_version() {
     let turn = |what: &str, acts: &str, leases: &[Lease], claim: &str| {
         let ids = leases.iter().map(|lease| lease.id.to_string());
         let tokens = leases.iter().map(|lease| {
-            let digits = lease.token.as_bytes().iter();
-            let digits: String = digits.map(|byte| format!("{byte:02x}")).collect();
-            format!("'{digits}'")
+            let token = u128::from_be_bytes(*lease.token.as_bytes());
+            format!("'{token:032x}'")
         });
         let (ids, tokens) = (ids.collect::<Vec<_>>(), tokens.collect::<Vec<_>>());
         let count = leases.len();

@@ -50,12 +50,12 @@ local function fetch(key, fields)
   return values
 end
 
--- Returns no record for ordinary jobs: without lease, attempt, key, bound and schedule, not urgent. `at` is
+-- Returns no record for ordinary jobs: without lease, attempt, key, bound and schedule, not urgent or postponed. `at` is
 -- the due time of a leased or postponed job; for others, it is the score. `ran`: the job was started, so its
 -- key may have another open job.
 local function pack(job)
-  if job.token or job.key or job.schedule or job.attempts > 0 or job.most < NEVER or job.urgent then
-    local has_at = job.token or job.due ~= job.at
+  local has_at = job.token or job.due ~= job.at
+  if has_at or job.key or job.schedule or job.attempts > 0 or job.most < NEVER or job.urgent then
     return cmsgpack.pack(job.token, job.started, job.ran, job.attempts, has_at and job.at, job.most,
       job.key, job.schedule, job.urgent)
   end

@@ -8,11 +8,7 @@ local now = clock()
 local last = tonumber(redis.call('HGET', STATE, 'last'))
 if not last then
   -- If only the state was deleted, the ids in use are unknown, but all are less than the clock.
-  -- One key per call: a cluster's node that imports their slot rejects others.
-  last = 0
-  for _, key in ipairs({ DUE, LEASES, PAYLOADS, DEAD }) do
-    last = redis.call('EXISTS', key) == 1 and now or last
-  end
+  last = redis.call('EXISTS', DUE, LEASES, PAYLOADS, DEAD) > 0 and now or 0
 end
 local before = last
 local earliest = NEVER

@@ -57,18 +57,6 @@ local acts = {
     reopen(job)
     freed = true
   end,
-  postpone = function(job, when)
-    if is_ended(job) then
-      return
-    end
-    if job.started then
-      job.attempts = job.attempts - 1
-    end
-    free(job, job.at)
-    job.due, job.is_moved = math.max(job.at, resolve(when, now)), true
-    reopen(job)
-    freed = true
-  end,
   extend = function(job, lease)
     job.due, job.is_moved = after(now, tonumber(lease)), true
     change(job)
@@ -110,6 +98,11 @@ local acts = {
       job.urgent))
   end,
 }
+-- A release, after which the job is not claimed before `when`.
+function acts.postpone(job, when)
+  acts.release(job)
+  job.due = math.max(job.at, resolve(when, now))
+end
 -- Does not count the attempt that the claim has started.
 function acts.reject(job, error, failures)
   job.attempts = job.attempts - 1

@@ -30,6 +30,8 @@ fn use_it(queue: &Queue, taken: [durable_queue::Claimed<String>; 4]) {
     assert!(is_refused(taking.unwrap_err()));
 
     let [acked, retried, extended, dropped] = taken;
+    testkit::block_on(acked.cancelled());
+    assert!(acked.wait_cancelled_timeout(LONG));
     assert!(matches!(acked.ack(), Err(SettleError::Forked)));
     assert!(matches!(retried.retry("no"), Err(SettleError::Forked)));
     assert!(matches!(extended.extend(LONG), Err(SettleError::Forked)));

@@ -1,6 +1,6 @@
-//! Two simulated processes that are disturbed: by a proxy that cuts, half-closes, delays, hangs and rejects connections. No
-//! answered push may be lost, no job may be early, claims without a response must be found again, and each
-//! job must be done at least once.
+//! Two simulated processes that are disturbed: by a proxy that cuts, half-closes, delays, hangs and rejects
+//! connections, or by slots of a Redis Cluster that move. No answered push may be lost, no job may be early,
+//! claims without a response must be found again, and each job must be done at least once.
 //!
 //! `cargo xtask crash --proxy 5000` runs it longer than the tests do. A seed reproduces the disturbances, but
 //! not the races.

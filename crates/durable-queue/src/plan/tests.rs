@@ -42,7 +42,6 @@ fn idle() -> View {
         quiet_since: None,
         sync: MILLI * 4,
         is_running: false,
-        may_have_cancels: false,
         cancels_at: None,
         next_renewal: None,
         ahead: 0,
@@ -362,23 +361,6 @@ fn each_reason_to_wake_ends_the_sleep() {
             ..idle
         },
         View {
-            may_have_cancels: true,
-            cancels_at: Some(later),
-            is_running: true,
-            ..idle
-        },
-        View {
-            may_have_cancels: true,
-            cancels_at: Some(later),
-            is_running: true,
-            ..awaited
-        },
-        View {
-            look_at: Some(before(later, CANCEL_PAUSE)),
-            is_running: true,
-            ..idle
-        },
-        View {
             next_renewal: Some(later),
             is_running: true,
             ..awaited
@@ -422,6 +404,36 @@ fn each_reason_to_wake_ends_the_sleep() {
 }
 
 #[test]
+fn the_time_to_ask_for_cancels_or_to_poll_the_watch_for_them_ends_the_sleep() {
+    let idle = idle();
+    let later = idle.now + MILLI * 5;
+    for demand in [0, 1] {
+        let running = View {
+            demand,
+            is_running: true,
+            ..idle
+        };
+        let asking = View {
+            cancels_at: Some(later),
+            ..running
+        };
+        let polling = View {
+            look_at: Some(match demand {
+                0 => before(later, CANCEL_PAUSE),
+                _ => later,
+            }),
+            ..running
+        };
+        for view in [asking, polling] {
+            let Plan::Sleep { until, .. } = view.plan() else {
+                panic!("{view:?}")
+            };
+            assert_eq!(until, Some(later), "{view:?}");
+        }
+    }
+}
+
+#[test]
 fn a_token_ends_the_sleep_only_if_a_call_waits_for_it() {
     let token = View {
         next_token: Some(idle().now + MILLI),
@@ -453,7 +465,7 @@ fn an_announcement_concerns_a_sleep_exactly_if_it_changes_the_plan() {
         for due in [UNKNOWN, NOW, soon(), NOW.after(WITHIN + MILLI), far()] {
             let mut heard = *view;
             heard.known.announced(due);
-            heard.may_have_cancels |= due < AFTER_RECALL;
+            heard.cancels_at = Some(view.now).filter(|_| due < AFTER_RECALL);
             let is_changed = heard.plan() != view.plan();
             changes += u64::from(is_changed);
             if is_claim_pausing(view) {
@@ -511,14 +523,13 @@ fn lost_claims_are_recovered_and_the_watch_is_polled_before_a_claim() {
 #[test]
 fn the_store_is_asked_for_cancels_only_while_a_job_runs_and_no_more_often_than_it_may() {
     every_view(|view| {
-        for pause in [None, Some(Duration::ZERO), Some(MILLI)] {
+        for pause in [Duration::ZERO, MILLI] {
             let recalled = View {
-                may_have_cancels: true,
-                cancels_at: pause.map(|pause| view.now + pause),
+                cancels_at: Some(view.now + pause),
                 ..*view
             };
             let plan = recalled.plan();
-            if view.is_running && pause != Some(MILLI) {
+            if view.is_running && pause.is_zero() {
                 assert_eq!(plan, Plan::AskForCancels, "{view:?}");
             } else if let (Plan::Sleep { until, .. }, true) = (plan, view.is_running) {
                 assert!(until.is_some_and(|at| at <= view.now + MILLI), "{view:?}");
@@ -532,7 +543,7 @@ fn the_store_is_asked_for_cancels_only_while_a_job_runs_and_no_more_often_than_i
 #[test]
 fn while_jobs_run_and_no_call_waits_the_watch_is_polled_at_the_pause_of_cancels() {
     every_view(|view| {
-        for (ago, is_due) in [(CANCEL_PAUSE, true), (CANCEL_PAUSE - MILLI / 2, false)] {
+        for (ago, is_due) in [(CANCEL_PAUSE, true), (CANCEL_PAUSE.mul_f64(0.9), false)] {
             let watching = View {
                 look_at: Some(before(view.now, ago)),
                 ..*view

@@ -21,7 +21,7 @@ pub(super) struct Cancels {
     /// There may be requests that the last answer did not contain.
     pub(super) may_be_new: bool,
     /// After an answer, or an error.
-    pub(super) pause: Pause,
+    pause: Pause,
     /// Requests of the last answer for jobs that were not running here. A job ahead may be among them: its
     /// start was sent, or need not be confirmed.
     others: BTreeSet<Held>,
@@ -31,6 +31,12 @@ impl Cancels {
     pub(super) fn forget(&mut self) {
         self.may_be_new = false;
         self.others.clear();
+    }
+
+    /// When to ask the store.
+    pub(super) fn ask_at(&self, now: Instant) -> Option<Instant> {
+        let at = self.pause.until.unwrap_or(now);
+        self.may_be_new.then_some(at)
     }
 
     /// Returns whether a cancel of a job was requested that no handler of this process has.

@@ -158,7 +158,7 @@ impl<S: Store> Pump<S> {
                     held,
                     Limited {
                         limit: limit.clone(),
-                        lease: Box::new(bare(&lease)),
+                        lease: bare(&lease),
                         policy: own.clone(),
                     },
                     sent,

@@ -50,6 +50,10 @@ struct Queue {
 }
 
 #[derive(Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the columns of a database's row"
+)]
 struct Job {
     /// Its due time.
     at: StoreTime,

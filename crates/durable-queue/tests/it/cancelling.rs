@@ -230,7 +230,7 @@ fn a_cancel_whose_announcement_is_lost_is_found_by_the_next_renewal_of_a_lease()
             _ => Fault::None,
         });
         let taken = world.taken("job");
-        let taker = is_wanted.then(|| on_thread(&world.queue, |queue| queue.take()));
+        let taker = is_wanted.then(|| on_thread(&world.queue, Queue::take));
         assert!(is_taken(&world.queue.cancel(taken.id()).unwrap()));
         world.time.advance(LEASE / 3 - SECOND);
         world.time.clock.wait_for_sleepers(1);

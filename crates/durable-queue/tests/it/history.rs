@@ -294,11 +294,11 @@ fn no_debug_text_contains_an_error() {
         .unwrap()
         .retry_after(When::NOW, "secret")
         .unwrap();
-    let mut shown = format!("{:?}", queue.list(None, 1).unwrap());
+    let listed = queue.list(None, 1).unwrap();
     let taken = queue.take().unwrap();
-    shown += &format!("{taken:?} {:?}", taken.failures());
+    let job = format!("{listed:?} {taken:?} {:?}", taken.failures());
     assert_eq!(taken.retry("secret").unwrap(), Retried::Buried);
     let dead = queue.dead(None, 1).unwrap();
-    shown += &format!("{dead:?} {:?}", dead[0].failures());
+    let shown = format!("{job} {dead:?} {:?}", dead[0].failures());
     assert!(!shown.contains("secret"), "{shown}");
 }

@@ -54,6 +54,21 @@ fn jobs_start_no_faster_than_the_rate() {
     assert_eq!(queue.take_many(ALL).unwrap().len(), 3);
 }
 
+/// The pump has woken up by itself, and must not take that for a wake-up by another party.
+#[testkit::test]
+fn a_pump_that_gets_a_token_but_knows_of_no_job_sleeps_again() {
+    let time = Time::new();
+    let queue = limited(&time, time.sim(), 1);
+    push_now(&queue, 1);
+    queue.take().unwrap().ack().unwrap();
+    let taker = on_thread(&queue, |queue| queue.take().is_err());
+    wait_for_sleep(&time, SECOND);
+    time.clock.advance(SECOND);
+    time.clock.wait_for_sleepers(1);
+    queue.close();
+    assert!(taker.join().unwrap());
+}
+
 #[testkit::test]
 fn jobs_over_the_rate_are_left_to_other_processes() {
     let time = Time::new();

@@ -117,7 +117,7 @@ fn a_run_whose_waiting_job_starts_racing_its_call_runs_both() {
 
 /// The time limit of an attempt is over while its handler acknowledges the job: it is done, or free and the
 /// acknowledgement is stale.
-#[testkit::model(preemptions = 3)]
+#[testkit::model(preemptions = 2)]
 fn the_end_of_a_time_limit_racing_an_ack_settles_the_job_once() {
     const LIMIT: Duration = Duration::from_secs(1);
     let world = world();
