@@ -1,10 +1,11 @@
 //! Claims: finding jobs and leasing them.
 
-use durable_queue::store::{Claim, Claimed, Lease, Result, SHORTLY};
+use durable_queue::store::{Claim, Claimed, Lease, PARK_LIMIT, Result, SHORTLY};
 use durable_queue::{StoreError, StoreTime, Token};
 use rusqlite::{Connection, Row, params};
 
-use super::{Queue, execute, failure, find, id_of, number, sql, statement};
+use super::limits::Limits;
+use super::{Queue, all, execute, failure, find, id_of, number, sql, statement};
 
 /// Claims due jobs, and jobs that fall due within the horizon. With `urgent_first`, due urgent jobs come
 /// first.
@@ -58,22 +59,24 @@ pub(super) fn claim(
         let values = params![queue.id, end, room, micros];
         read_leases(connection, sql::SOON, values, token, into)
     };
+    let mut limits = Limits::new(connection, now, queue)?;
+    limits.call(connection, now)?;
     // Leases jobs returned by `find` until there are `room` more in `into`.
-    let take = |find: Find<'_>, hold: Hold<'_>, room: u32, into: &mut Vec<Lease>| loop {
+    let mut take = |find: Find<'_>, hold: Hold<'_>, room: u32, into: &mut Vec<Lease>| loop {
         let from = into.len();
         let wanted = room - count(into);
-        if wanted == 0 {
+        if wanted == 0 || limits.parked() >= PARK_LIMIT {
             return Ok(());
         }
         find(wanted, into)?;
-        if !queue.serial_keys {
+        if queue.per_key == 0 && !queue.has_limits {
             return into[from..]
                 .iter_mut()
                 .try_for_each(|lease| hold(lease).map(drop));
         }
         let (found, mut is_put_off) = (into.split_off(from), false);
         for mut lease in found {
-            if has_its_key(connection, now, queue, claim, &lease)? {
+            if admits(connection, now, queue, claim, &mut limits, &lease)? {
                 hold(&mut lease)?;
                 into.push(lease);
             } else {
@@ -98,6 +101,8 @@ pub(super) fn claim(
     take(&due_ahead, &keep, room, &mut held)?;
     take(&soon, &keep, room, &mut held)?;
     leases.append(&mut held);
+    limits.call(connection, now)?;
+    limits.save(connection)?;
     // By due time, not by the time from which they could be claimed.
     leases.sort_by_key(|lease| (lease.due, lease.id));
     let time = |row: &Row<'_>| row.get(0).map(StoreTime::from_micros);
@@ -107,9 +112,42 @@ pub(super) fn claim(
     };
     Ok(Claimed {
         leases,
-        first: first(sql::FIRST)?,
+        first: first(sql::FIRST)?.min(limits.next_token(connection, now)?),
         first_free: first(sql::FIRST_FREE)?,
     })
+}
+
+/// Returns whether the limits of its kind and its key admit the job, which then has its place. If not, it was
+/// parked or postponed.
+fn admits(
+    connection: &Connection,
+    now: StoreTime,
+    queue: Queue,
+    claim: &Claim,
+    limits: &mut Limits,
+    lease: &Lease,
+) -> Result<bool> {
+    if !limits.has_room(now, lease) {
+        limits.park(connection, lease)?;
+        return Ok(false);
+    }
+    match has_its_key(connection, now, queue, claim, lease)? {
+        Access::Denied => return Ok(false),
+        Access::Taken => limits.read_leases(connection, now)?,
+        Access::Free => {}
+    }
+    limits.take(connection, now, lease)?;
+    Ok(true)
+}
+
+/// Of a job to its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    Free,
+    /// Holders whose leases have expired were fenced off.
+    Taken,
+    /// The job was postponed.
+    Denied,
 }
 
 type Find<'a> = &'a dyn Fn(u32, &mut Vec<Lease>) -> Result<()>;
@@ -124,10 +162,13 @@ fn has_its_key(
     queue: Queue,
     claim: &Claim,
     lease: &Lease,
-) -> Result<bool> {
-    let Some(key) = &lease.key else {
-        return Ok(true);
+) -> Result<Access> {
+    let Some(key) = lease.key.as_ref().filter(|_| queue.per_key > 0) else {
+        return Ok(Access::Free);
     };
+    if queue.per_key > 1 {
+        return has_room_of_key(connection, now, queue, claim, lease);
+    }
     let id = number(lease.id);
     let others = params![queue.id, key, id];
     let times = |row: &Row<'_>| Ok([row.get(0)?, row.get(1)?]);
@@ -136,17 +177,54 @@ fn has_its_key(
         .unwrap_or_default()
         .map(|it| it.map(StoreTime::from_micros));
     let held = lease.filter(|end| *end > now);
-    let begun = begun.map(|due| due.max(now.after(SHORTLY)));
+    // A parked job has no time.
+    let begun = begun.map(|due| match due {
+        StoreTime::NEVER => now.after(claim.lease),
+        due => due.max(now.after(SHORTLY)),
+    });
     let Some(until) = held.or(begun) else {
         if lease.is_some() {
             execute(connection, sql::FENCE_OFF, others)?;
+            return Ok(Access::Taken);
         }
-        return Ok(true);
+        return Ok(Access::Free);
     };
     // A claim may take it the horizon before `due`, so this delays it until `until` and no longer.
     let due = until.after(claim.horizon).as_micros();
     execute(connection, sql::PUT_OFF, params![id, due])?;
-    Ok(false)
+    Ok(Access::Denied)
+}
+
+/// Like `has_its_key`, for a maximum above one, which keeps no order of a key.
+fn has_room_of_key(
+    connection: &Connection,
+    now: StoreTime,
+    queue: Queue,
+    claim: &Claim,
+    lease: &Lease,
+) -> Result<Access> {
+    let id = number(lease.id);
+    let most = queue.per_key as usize;
+    let read = |row: &Row<'_>| Ok((row.get(0)?, StoreTime::from_micros(row.get(1)?)));
+    let others = params![queue.id, lease.key, id];
+    let mut others: Vec<(i64, StoreTime)> = all(connection, sql::KEY_LEASES, others, read)?;
+    others.sort_unstable_by_key(|(id, end)| (*end, *id));
+    let expired = others.iter().filter(|(_, end)| *end <= now).count();
+    if others.len() - expired >= most {
+        let (_, end) = others[others.len() - most];
+        let due = end.after(claim.horizon).as_micros();
+        execute(connection, sql::PUT_OFF, params![id, due])?;
+        return Ok(Access::Denied);
+    }
+    let needed = (others.len() + 1).saturating_sub(most);
+    for (other, _) in &others[..needed] {
+        execute(connection, sql::FENCE_OFF_ONE, [other])?;
+    }
+    Ok(if needed > 0 {
+        Access::Taken
+    } else {
+        Access::Free
+    })
 }
 
 /// At most as many as a claim asks for.

@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod claim;
+mod limits;
 mod place;
 mod push_in;
 mod schema;
@@ -47,7 +48,7 @@ use durable_queue::store::{
     Result, Settle, Store, StoreStats, Turn, Verdict, Watch, announced,
 };
 use durable_queue::{
-    Cancelled, ErrorKind, JobId, Merge, NewJob, Notifier, Notifiers, Put, Reset, StoreClock,
+    Cancelled, ErrorKind, JobId, Limit, Merge, NewJob, Notifier, Notifiers, Put, Reset, StoreClock,
     StoreError, StoreTime, Threads, Token, WallClock, When, Which,
 };
 use rusqlite::{
@@ -57,6 +58,7 @@ use rusqlite::{
 use sync_shim::{Clock as _, Mutex, MutexGuard, Parker};
 
 use self::claim::{claim, read_leases};
+use self::limits::call_parked;
 use self::place::Place;
 use self::watch::FileWatch;
 use self::writes::Listening;
@@ -342,7 +344,10 @@ fn number(id: JobId) -> i64 {
 struct Queue {
     id: i64,
     paused: bool,
-    serial_keys: bool,
+    /// Maximum number of held jobs of each key, or zero for no limit.
+    per_key: u32,
+    /// Whether kinds have limits.
+    has_limits: bool,
 }
 
 fn queue_if_there(connection: &Connection, name: &str) -> Result<Option<Queue>> {
@@ -350,7 +355,8 @@ fn queue_if_there(connection: &Connection, name: &str) -> Result<Option<Queue>> 
         Ok(Queue {
             id: row.get(0)?,
             paused: row.get(1)?,
-            serial_keys: row.get(2)?,
+            per_key: row.get(2)?,
+            has_limits: row.get(3)?,
         })
     };
     find(connection, sql::QUEUE, [name], read)
@@ -364,7 +370,8 @@ fn queue(connection: &Connection, name: &str) -> Result<Queue> {
     Ok(Queue {
         id: connection.last_insert_rowid(),
         paused: false,
-        serial_keys: false,
+        per_key: 0,
+        has_limits: false,
     })
 }
 
@@ -451,6 +458,10 @@ fn enqueue(
         earliest = earliest.min(at);
         puts.push(put);
     }
+    let is_merged = |put: &Put| matches!(put, Put::Merged(_));
+    if puts.iter().any(is_merged) && call_parked(connection, now, queue)? {
+        earliest = earliest.min(ANYTHING);
+    }
     Ok((puts, earliest))
 }
 
@@ -496,7 +507,7 @@ fn settle_all(
     let mut frees_key = false;
     let mut verdicts = Vec::with_capacity(settles.len());
     for each in settles {
-        let key: Option<Vec<u8>> = if queue.serial_keys && each.act.ends_lease() {
+        let key: Option<Vec<u8>> = if queue.per_key > 0 && each.act.ends_lease() {
             let held = params![number(each.id), each.token.as_bytes()];
             find(connection, sql::KEY_OF, held, |row| row.get(0))?.flatten()
         } else {
@@ -508,6 +519,9 @@ fn settle_all(
             frees_key |= execute(connection, sql::BRING_BACK, params![queue.id, key])? > 0;
         }
         verdicts.push(verdict);
+    }
+    if queue.has_limits && settles.iter().any(|each| each.act.ends_lease()) {
+        frees_key |= call_parked(connection, now, queue)?;
     }
     Ok((verdicts, frees_key))
 }
@@ -613,8 +627,8 @@ fn read_list(
 /// The job that a caller has identified.
 struct Found {
     id: i64,
-    queue: i64,
-    /// Its key, if the queue's keys are serial.
+    queue: Queue,
+    /// Its key, if the queue has a limit of keys.
     serial_key: Option<Vec<u8>>,
     run: i64,
     /// A handler has it, or may have it because its holder does not confirm starts.
@@ -650,8 +664,8 @@ fn named(
         let key: Option<Vec<u8>> = row.get(7)?;
         Ok(Found {
             id: row.get(0)?,
-            queue: queue.id,
-            serial_key: key.filter(|_| queue.serial_keys),
+            queue,
+            serial_key: key.filter(|_| queue.per_key > 0),
             run: row.get(8)?,
             taken: (started || is_unconfirmed && at <= now) && due > now,
             is_unconfirmed,
@@ -710,16 +724,17 @@ impl Store for SqliteStore {
                 return Ok((Cancelled::Never, never));
             };
             if let Which::Key(key) = which {
-                execute(tx, sql::END_SCHEDULES, params![first.queue, key])?;
+                execute(tx, sql::END_SCHEDULES, params![first.queue.id, key])?;
             }
             if first.taken {
                 return Ok((Cancelled::Taken, announced));
             }
             execute(tx, sql::DELETE, [first.id])?;
             let frees_key = match &first.serial_key {
-                Some(key) => execute(tx, sql::BRING_BACK, params![first.queue, key])? > 0,
+                Some(key) => execute(tx, sql::BRING_BACK, params![first.queue.id, key])? > 0,
                 None => false,
             };
+            let frees_key = call_parked(tx, now, first.queue)? || frees_key;
             announced = announced.min(first.announced(if frees_key { ANYTHING } else { never }));
             let Found {
                 attempts, payload, ..
@@ -751,7 +766,12 @@ impl Store for SqliteStore {
                 Some(found) => {
                     let at = when.resolve(now);
                     execute(tx, sql::MOVE, params![found.id, at.as_micros()])?;
-                    (Reset::Moved, found.announced(at))
+                    let announced = found.announced(at);
+                    if call_parked(tx, now, found.queue)? {
+                        (Reset::Moved, announced.min(ANYTHING))
+                    } else {
+                        (Reset::Moved, announced)
+                    }
                 }
             })
         })?;
@@ -791,6 +811,22 @@ impl Store for SqliteStore {
         Ok(())
     }
 
+    fn limit(&self, name: &str, limit: &Limit, is_set: bool) -> Result<()> {
+        self.change(true, |tx, now| {
+            let queue = queue(tx, name)?;
+            limits::set(tx, now, queue, limit, is_set)
+        })?;
+        self.announce(name, ANYTHING);
+        Ok(())
+    }
+
+    fn limits(&self, name: &str) -> Result<Vec<Limit>> {
+        self.read(|tx, _| match queue_if_there(tx, name)? {
+            Some(queue) => limits::list(tx, queue),
+            None => Ok(Vec::new()),
+        })
+    }
+
     fn stats(&self, name: &str) -> Result<StoreStats> {
         self.read(|tx, now| {
             let Some(queue) = queue_if_there(tx, name)? else {
@@ -806,7 +842,7 @@ impl Store for SqliteStore {
                 due: count(sql::COUNT_DUE, params![queue.id, COUNT_LIMIT, now])?,
                 dead: count(sql::COUNT_DEAD, params![queue.id, COUNT_LIMIT])?,
                 paused: queue.paused,
-                serial_keys: queue.serial_keys,
+                serial_keys: queue.per_key == 1,
             })
         })
     }

@@ -96,6 +96,9 @@ const STEPS: [&str; 8] = [
     // Kinds, options and failures, which only workers read, and `cancelled`: a cancel was requested while a
     // handler had the job. Without marked jobs, a look for them costs one lookup in an empty index. The view
     // is the one of step 7 with `kind` and `options`. A push replaces an open job that is marked: see `MERGE`.
+    //
+    // Limits of kinds. `place` is the number of the limit under which a job is held, or was called; negative
+    // while it is parked. Jobs without limits are in neither index.
     concat!(
         "ALTER TABLE durable_job ADD COLUMN kind TEXT;
     ALTER TABLE durable_job ADD COLUMN options TEXT;
@@ -105,6 +108,20 @@ const STEPS: [&str; 8] = [
     ALTER TABLE durable_dead ADD COLUMN options TEXT;
     ALTER TABLE durable_dead ADD COLUMN failures TEXT;
     CREATE INDEX durable_job_cancelled ON durable_job (queue, id) WHERE cancelled = 1;
+    CREATE TABLE durable_limit (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        queue INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        most INTEGER,
+        jobs INTEGER,
+        per INTEGER,
+        full INTEGER NOT NULL,
+        UNIQUE (queue, kind)
+    ) STRICT;
+    ALTER TABLE durable_queue ADD COLUMN kind_limits INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE durable_job ADD COLUMN place INTEGER;
+    CREATE INDEX durable_job_place ON durable_job (place, due, id) WHERE place > 0;
+    CREATE INDEX durable_job_parked ON durable_job (place, urgent DESC, at, id) WHERE place < 0;
     DROP VIEW durable_push;
     CREATE VIEW durable_push (queue, payload, due, key, urgent, merge, most, kind, options, open) AS
         SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL WHERE 0;
@@ -126,7 +143,7 @@ const STEPS: [&str; 8] = [
                 ELSE min(coalesce(NEW.due, ",
         now!(),
         "), durable_job.most) END AS at) m),
-            payload = excluded.payload, urgent = max(urgent, excluded.urgent), token = NULL,
+            payload = excluded.payload, urgent = max(urgent, excluded.urgent), token = NULL, place = NULL,
             kind = excluded.kind, options = excluded.options, cancelled = 0
             WHERE NEW.merge > 0 OR cancelled = 1;
     END;"
@@ -143,7 +160,7 @@ pub(super) const VERSION: u32 = STEPS.len() as u32;
 /// which replace the payload. They bury a job without its kind, options and failures. They hand out jobs of all
 /// kinds to their only handler, and record no failed attempts. Their cancels mark no job; they do
 /// not learn of marks, and may return a marked job to its key. Such a job may run again, unless a process of
-/// version 8 claims it.
+/// version 8 claims it. They ignore limits of kinds, and know a maximum per key only as one.
 const OLDEST: u32 = 6;
 
 /// Creates the tables, or migrates those of an older version.

@@ -3,7 +3,8 @@
 //! `?1` is the queue, if the statement has one. Statements read `durable_job` by id, by key, or from the
 //! start of the indexes `durable_job_due`, `durable_job_urgent` or `durable_job_free`.
 
-pub(super) const QUEUE: &str = "SELECT id, paused, serial_keys FROM durable_queue WHERE name = ?1";
+pub(super) const QUEUE: &str = "SELECT id, paused, serial_keys, kind_limits
+    FROM durable_queue WHERE name = ?1";
 
 pub(super) const PENDING: &str = "SELECT id, at, most, token, cancelled FROM durable_job
     WHERE queue = ?1 AND key = ?2 AND run = 0";
@@ -17,7 +18,7 @@ pub(super) const INSERT: &str = "INSERT INTO durable_job
 pub(super) const MERGE: &str = "UPDATE durable_job
     SET due = ?2, at = ?2, payload = ?3, schedule = coalesce(?4, schedule),
         most = CASE WHEN ?4 IS NULL THEN most ELSE 9223372036854775807 END,
-        urgent = max(urgent, ?5), token = NULL, kind = ?6, options = ?7, cancelled = 0
+        urgent = max(urgent, ?5), token = NULL, place = NULL, kind = ?6, options = ?7, cancelled = 0
     WHERE id = ?1";
 
 /// A push in the caller's transaction. Returns the id, and 0 for a new job, 1 for a merged one, 2 for a kept
@@ -81,18 +82,19 @@ pub(super) const OTHERS: &str = "SELECT max(due) FILTER (WHERE token IS NOT NULL
 
 /// Postpones a job until its key is free.
 pub(super) const PUT_OFF: &str = "UPDATE durable_job
-    SET due = max(at, ?2), token = NULL, started = 0 WHERE id = ?1";
+    SET due = max(at, ?2), token = NULL, started = 0, place = NULL WHERE id = ?1";
 
 /// Fences off expired leases of the key.
 pub(super) const FENCE_OFF: &str = "UPDATE durable_job INDEXED BY durable_job_key
-    SET token = NULL, started = 0
+    SET token = NULL, started = 0, place = NULL
     WHERE queue = ?1 AND key = ?2 AND id <> ?3 AND token IS NOT NULL";
 
 pub(super) const KEY_OF: &str = "SELECT key FROM durable_job WHERE id = ?1 AND token = ?2";
 
-/// Restores the due times of postponed jobs of a key that is free.
+/// Restores the due times of postponed jobs of a key that is free, except parked ones.
 pub(super) const BRING_BACK: &str = "UPDATE durable_job INDEXED BY durable_job_key SET due = at
-    WHERE queue = ?1 AND key = ?2 AND token IS NULL AND due > at";
+    WHERE queue = ?1 AND key = ?2 AND token IS NULL AND due > at
+        AND (place IS NULL OR place > 0)";
 
 /// The earliest time at which any job can be claimed.
 pub(super) const FIRST: &str =
@@ -135,7 +137,7 @@ macro_rules! reopened {
 /// push during the run, or never (`?4`).
 pub(super) const AGAIN: &str = concat!(
     "UPDATE durable_job
-    SET due = min(?3, most), at = min(?3, most), most = ?4, attempts = 0, token = NULL, started = 0,
+    SET due = min(?3, most), at = min(?3, most), most = ?4, attempts = 0, token = NULL, place = NULL, started = 0,
         failures = NULL, run = ",
     reopened!(),
     " WHERE id = ?1 AND token = ?2 AND started = 1 AND schedule IS NOT NULL AND cancelled = 0"
@@ -168,7 +170,7 @@ pub(super) const RESCHEDULE: &str = "UPDATE durable_job
 
 pub(super) const RETRY: &str = concat!(
     "UPDATE durable_job
-    SET due = ?3, at = ?3, most = max(most, ?3), token = NULL, started = 0,
+    SET due = ?3, at = ?3, most = max(most, ?3), token = NULL, place = NULL, started = 0,
         failures = coalesce(?4, failures), run = ",
     reopened!(),
     " WHERE id = ?1 AND token = ?2 AND started = 1 AND cancelled = 0"
@@ -177,7 +179,7 @@ pub(super) const RETRY: &str = concat!(
 /// The job is not claimed before `?3`.
 pub(super) const RELEASE: &str = concat!(
     "UPDATE durable_job
-    SET due = max(at, ?3), attempts = attempts - started, token = NULL, started = 0, run = ",
+    SET due = max(at, ?3), attempts = attempts - started, token = NULL, place = NULL, started = 0, run = ",
     reopened!(),
     " WHERE id = ?1 AND token = ?2 AND cancelled = 0"
 );
@@ -202,7 +204,7 @@ pub(super) const DELETE: &str = "DELETE FROM durable_job WHERE id = ?1";
 
 pub(super) const MOVE: &str = concat!(
     "UPDATE durable_job
-    SET due = ?2, at = ?2, most = max(most, ?2), token = NULL, started = 0, cancelled = 0, run = ",
+    SET due = ?2, at = ?2, most = max(most, ?2), token = NULL, place = NULL, started = 0, cancelled = 0, run = ",
     reopened!(),
     " WHERE id = ?1"
 );
@@ -243,11 +245,65 @@ pub(super) const PAUSE: &str = "UPDATE durable_queue SET paused = ?2 WHERE id = 
 
 pub(super) const SERIALIZE_KEYS: &str = "UPDATE durable_queue SET serial_keys = ?2 WHERE id = ?1";
 
+/// Leases of the key, without the job's own.
+pub(super) const KEY_LEASES: &str = "SELECT id, due FROM durable_job INDEXED BY durable_job_key
+    WHERE queue = ?1 AND key = ?2 AND id <> ?3 AND token IS NOT NULL";
+
+pub(super) const LIMITS: &str = "SELECT id, kind, most, jobs, per, full
+    FROM durable_limit WHERE queue = ?1 ORDER BY kind";
+
+pub(super) const SET_LIMIT: &str = "INSERT INTO durable_limit (queue, kind, most, jobs, per, full)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (queue, kind) DO UPDATE
+    SET most = excluded.most, jobs = excluded.jobs, per = excluded.per, full = excluded.full";
+
+pub(super) const DELETE_LIMIT: &str = "DELETE FROM durable_limit WHERE id = ?1";
+
+pub(super) const TAKE_TOKENS: &str = "UPDATE durable_limit SET full = ?2 WHERE id = ?1";
+
+pub(super) const HAS_LIMITS: &str = "UPDATE durable_queue
+    SET kind_limits = EXISTS (SELECT 1 FROM durable_limit WHERE queue = durable_queue.id) WHERE id = ?1";
+
+/// Gives places to the jobs of a kind that are held when its first limit is set.
+pub(super) const PLACE_HELD: &str = "UPDATE durable_job SET place = ?3
+    WHERE queue = ?1 AND kind = ?2 AND token IS NOT NULL";
+
+/// Places of held jobs.
+pub(super) const LEASES: &str = "SELECT id, due FROM durable_job INDEXED BY durable_job_place
+    WHERE place = ?1 AND place > 0 AND token IS NOT NULL ORDER BY due, id";
+
+/// Places of called jobs.
+pub(super) const CALLED: &str = "SELECT count(*) FROM durable_job INDEXED BY durable_job_place
+    WHERE place = ?1 AND place > 0 AND token IS NULL";
+
+/// `?1` is the negative number of the limit.
+pub(super) const IS_PARKED: &str = "SELECT 1 FROM durable_job INDEXED BY durable_job_parked
+    WHERE place = ?1 AND place < 0 LIMIT 1";
+
+/// Restores the due times of the first parked jobs. `?1` is the negative number of the limit.
+pub(super) const CALL: &str = "UPDATE durable_job SET due = at, place = -place
+    WHERE id IN (SELECT id FROM durable_job INDEXED BY durable_job_parked
+        WHERE place = ?1 AND place < 0 ORDER BY place, urgent DESC, at, id LIMIT ?2)";
+
+pub(super) const CALL_ALL: &str = "UPDATE durable_job INDEXED BY durable_job_parked
+    SET due = at, place = NULL WHERE place = ?1 AND place < 0";
+
+pub(super) const LEAVE_PLACES: &str = "UPDATE durable_job INDEXED BY durable_job_place
+    SET place = NULL WHERE place = ?1 AND place > 0";
+
+pub(super) const PARK: &str = "UPDATE durable_job
+    SET due = 9223372036854775807, token = NULL, started = 0, place = ?2 WHERE id = ?1";
+
+pub(super) const TAKE_PLACE: &str = "UPDATE durable_job SET place = ?2 WHERE id = ?1";
+
+/// Fences off one expired lease.
+pub(super) const FENCE_OFF_ONE: &str = "UPDATE durable_job
+    SET token = NULL, started = 0, place = NULL WHERE id = ?1";
+
 pub(super) const ADD_QUEUE: &str = "INSERT INTO durable_queue (name) VALUES (?1)";
 
 /// All statements that read jobs, with their numbers of parameters.
 #[cfg(all(test, not(anthill_loom)))]
-pub(super) const READS: [&str; 38] = [
+pub(super) const READS: [&str; 48] = [
     PENDING,
     MERGE,
     DUE_URGENT,
@@ -262,6 +318,16 @@ pub(super) const READS: [&str; 38] = [
     FENCE_OFF,
     KEY_OF,
     BRING_BACK,
+    KEY_LEASES,
+    LEASES,
+    CALLED,
+    IS_PARKED,
+    CALL,
+    CALL_ALL,
+    LEAVE_PLACES,
+    PARK,
+    TAKE_PLACE,
+    FENCE_OFF_ONE,
     FIRST,
     FIRST_FREE,
     HELD_BY,

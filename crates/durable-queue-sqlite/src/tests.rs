@@ -189,3 +189,89 @@ fn no_statement_scans_the_jobs_or_sorts_them() {
         "the check would not see {plan}"
     );
 }
+
+/// Counted in virtual machine instructions of all statements that a claim makes because of limits.
+#[test]
+fn parked_jobs_do_not_slow_claims() {
+    let steps = |parked: usize| {
+        let store = SqliteStore::open(":memory:").expect("memory");
+        let limit = Limit::per_kind("mail", 1);
+        store.limit("queue", &limit, true).expect("a limit");
+        let mail = NewJob {
+            kind: Some("mail"),
+            ..JOB
+        };
+        store.enqueue("queue", &vec![mail; parked]).expect("room");
+        let claim = || Claim {
+            token: Token::random(),
+            max: 9,
+            start: 9,
+            ahead: 0,
+            horizon: Duration::ZERO,
+            lease: Duration::from_secs(9),
+            urgent_first: false,
+        };
+        // A claim parks a limited number.
+        for _ in 0..=parked / durable_queue::store::PARK_LIMIT as usize {
+            store.turn("queue", &[], Some(claim())).expect("a turn");
+        }
+        let link = store.0.link().expect("no fork");
+        let mut all = 0;
+        let texts = [
+            sql::DUE,
+            sql::FIRST,
+            sql::LEASES,
+            sql::CALLED,
+            sql::IS_PARKED,
+            sql::CALL,
+        ];
+        for text in texts {
+            let mut statement = link.connection.prepare(text).expect("a statement");
+            let limit = if [sql::IS_PARKED, sql::CALL].contains(&text) {
+                -1
+            } else {
+                1
+            };
+            let values = [limit, 1, 9];
+            let values = rusqlite::params_from_iter(&values[..statement.parameter_count()]);
+            let mut rows = statement.query(values).expect("rows");
+            while rows.next().expect("a row").is_some() {}
+            drop(rows);
+            all += statement.get_status(rusqlite::StatementStatus::VmStep);
+        }
+        all
+    };
+    let (few, many) = (steps(10), steps(5_000));
+    assert!(many <= few + 50, "{few} with ten, {many} with 5,000");
+}
+
+/// They are in neither index of limits, so these cost no write.
+#[test]
+fn jobs_of_queues_without_limits_have_no_place() {
+    let store = SqliteStore::open(":memory:").expect("memory");
+    let mail = NewJob {
+        kind: Some("mail"),
+        ..JOB
+    };
+    store.enqueue("queue", &[mail; 3]).expect("room");
+    let limit = Limit::per_kind("mail", 1);
+    store.limit("another", &limit, true).expect("a limit");
+    let claim = Claim {
+        token: Token::random(),
+        max: 2,
+        start: 1,
+        ahead: 1,
+        horizon: Duration::ZERO,
+        lease: Duration::from_secs(9),
+        urgent_first: false,
+    };
+    let turn = store.turn("queue", &[], Some(claim)).expect("a turn");
+    assert_eq!(turn.claimed.expect("a claim").leases.len(), 2);
+    let link = store.0.link().expect("no fork");
+    let count = "SELECT count(place) FROM durable_job";
+    let placed: u32 = link
+        .connection
+        .query_row(count, [], |row| row.get(0))
+        .expect("a count");
+    assert_eq!(placed, 0);
+}

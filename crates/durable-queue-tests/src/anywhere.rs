@@ -10,8 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use durable_queue::{
-    Cancelled, Claimed, DecodeError, DurableQueue, EncodeError, JobId, JobPolicy, Kind, Merge,
-    Notifier, Payload, Push, ShutDown, Store, StoreTime, When, Worker,
+    Cancelled, Claimed, DecodeError, DurableQueue, EncodeError, JobId, JobPolicy, Kind, Limit,
+    Merge, Notifier, Payload, Push, ShutDown, Store, StoreTime, When, Worker,
 };
 use testkit::block_on;
 use tokio::runtime::Builder;
@@ -241,6 +241,9 @@ fn operating_calls<S: Store>(queue: &DurableQueue<String, S>, called: &mut Calle
         &[
             "pause",
             "serialize_keys",
+            "limit",
+            "remove_limit",
+            "limits",
             "list",
             "dead",
             "redrive",
@@ -248,6 +251,9 @@ fn operating_calls<S: Store>(queue: &DurableQueue<String, S>, called: &mut Calle
             "store_stats",
             "pause_async",
             "serialize_keys_async",
+            "limit_async",
+            "remove_limit_async",
+            "limits_async",
             "list_async",
             "dead_async",
             "redrive_async",
@@ -265,6 +271,10 @@ fn operating_calls<S: Store>(queue: &DurableQueue<String, S>, called: &mut Calle
     queue.pause(false).unwrap();
     queue.serialize_keys(true).unwrap();
     queue.serialize_keys(false).unwrap();
+    let limit = Limit::per_key(1);
+    queue.limit(&limit).unwrap();
+    assert_eq!(queue.limits().unwrap(), std::slice::from_ref(&limit));
+    queue.remove_limit(&limit).unwrap();
     queue.list(None, 1).unwrap();
     queue.dead(None, 1).unwrap();
     queue.redrive(&[none]).unwrap();
@@ -274,6 +284,12 @@ fn operating_calls<S: Store>(queue: &DurableQueue<String, S>, called: &mut Calle
     block_on(queue.pause_async(false)).unwrap();
     block_on(queue.serialize_keys_async(true)).unwrap();
     block_on(queue.serialize_keys_async(false)).unwrap();
+    block_on(queue.limit_async(limit.clone())).unwrap();
+    assert_eq!(
+        block_on(queue.limits_async()).unwrap(),
+        std::slice::from_ref(&limit)
+    );
+    block_on(queue.remove_limit_async(limit)).unwrap();
     block_on(queue.list_async(None, 1)).unwrap();
     block_on(queue.dead_async(None, 1)).unwrap();
     block_on(queue.redrive_async(&[none])).unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use durable_queue::store::{Act, Claim, ListedJob, Settle};
-use durable_queue::{JobId, Merge, NewJob, Store, Token, When, Which};
+use durable_queue::{ErrorKind, JobId, Limit, Merge, NewJob, Store, Token, When, Which};
 use testkit::Rng;
 
 const STEPS: usize = 60;
@@ -47,6 +47,29 @@ fn act(rng: &mut Rng) -> Act<'static> {
         },
         6 => Act::Bury { error, failures },
         _ => Act::Release,
+    }
+}
+
+fn limit(rng: &mut Rng) -> Limit {
+    let kind = ["one", "two"][rng.below(2)];
+    let most = u32::try_from(rng.below(3)).unwrap() + 1;
+    match rng.below(4) {
+        0 => Limit::per_key(most),
+        1 | 2 => Limit::per_kind(kind, most),
+        _ => Limit::rate_of_kind(kind, most, Duration::from_secs(5)),
+    }
+}
+
+/// Sets or removes a limit, unless the store has none.
+fn change_limit(rng: &mut Rng, [ours, twin]: &[&dyn Store; 2]) {
+    let (limit, is_set) = (limit(rng), !rng.chance(3));
+    match ours.limit(QUEUE, &limit, is_set) {
+        Err(error) if error.kind() == ErrorKind::Unsupported => {}
+        result => {
+            result.unwrap();
+            twin.limit(QUEUE, &limit, is_set).unwrap();
+            assert_eq!(ours.limits(QUEUE).unwrap(), twin.limits(QUEUE).unwrap());
+        }
     }
 }
 
@@ -120,7 +143,8 @@ fn step(rng: &mut Rng, stores: &[&dyn Store; 2], held: &mut Vec<(JobId, Token)>,
                 merge: merge(rng),
                 schedule: rng.chance(4).then_some(["hourly", "daily"][rng.below(2)]),
                 urgent: rng.chance(3),
-                kind: text(rng),
+                // Limits apply to kinds.
+                kind: text(rng).or_else(|| text(rng)).or_else(|| text(rng)),
                 options: text(rng),
             };
             let puts = ours.enqueue(QUEUE, &[job]).unwrap();
@@ -147,6 +171,9 @@ fn step(rng: &mut Rng, stores: &[&dyn Store; 2], held: &mut Vec<(JobId, Token)>,
             let paused = rng.chance(4);
             ours.pause(QUEUE, paused).unwrap();
             twin.pause(QUEUE, paused).unwrap();
+            if rng.chance(2) {
+                change_limit(rng, stores);
+            }
             let serial = rng.chance(2);
             ours.serialize_keys(QUEUE, serial).unwrap();
             twin.serialize_keys(QUEUE, serial).unwrap();
@@ -179,6 +206,9 @@ pub fn run(rng: &mut Rng, stores: &[&dyn Store; 2], advance: impl Fn(Duration)) 
     let serial = rng.chance(2);
     for store in stores {
         store.serialize_keys(QUEUE, serial).unwrap();
+    }
+    for _ in 0..rng.below(3) {
+        change_limit(rng, stores);
     }
     for _ in 0..STEPS {
         step(rng, stores, &mut held, &mut last);

@@ -16,6 +16,7 @@ use crate::combine::{Combiner, Pushes};
 use crate::control::Control;
 use crate::error::{ErrorKind, PushError, StoreError};
 use crate::job::{Cancelled, JobId, Merge, NewJob, OwnedJob, Put, Reset, Which};
+use crate::limit::Limit;
 use crate::payload::Payload;
 use crate::pump::called;
 use crate::queue::{CancelError, DurableQueue, ShutDown, cancelled, encoded};
@@ -162,6 +163,30 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// As for [`reset_async`](Self::reset_async).
     pub fn serialize_keys_async(&self, serial: bool) -> CallFuture<Result<()>> {
         self.call(move |Shared { store, name, .. }| store.serialize_keys(name, serial))
+    }
+
+    /// Async version of [`limit`](Self::limit): see [`CallFuture`].
+    ///
+    /// # Errors
+    /// As for [`reset_async`](Self::reset_async).
+    pub fn limit_async(&self, limit: Limit) -> CallFuture<Result<()>> {
+        self.call(move |Shared { store, name, .. }| store.limit(name, &limit, true))
+    }
+
+    /// Async version of [`remove_limit`](Self::remove_limit): see [`CallFuture`].
+    ///
+    /// # Errors
+    /// As for [`reset_async`](Self::reset_async).
+    pub fn remove_limit_async(&self, limit: Limit) -> CallFuture<Result<()>> {
+        self.call(move |Shared { store, name, .. }| store.limit(name, &limit, false))
+    }
+
+    /// Async version of [`limits`](Self::limits): see [`CallFuture`].
+    ///
+    /// # Errors
+    /// As for [`reset_async`](Self::reset_async).
+    pub fn limits_async(&self) -> CallFuture<Result<Vec<Limit>>> {
+        self.call(move |Shared { store, name, .. }| store.limits(name))
     }
 
     /// Async version of [`list`](Self::list): see [`CallFuture`].

@@ -6,12 +6,12 @@ use std::time::Duration;
 use crate::error::SettleError;
 use crate::failures::Failed;
 use crate::job::{JobId, Token};
-use crate::limit::TimeLimit;
 use crate::policy::JobPolicy;
 use crate::reply::{Answer, Reply};
 use crate::signals::Signals;
 use crate::store::{Act, Lease, Settle};
 use crate::time::When;
+use crate::time_limit::TimeLimit;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Held {

@@ -50,6 +50,8 @@ pub enum ErrorKind {
     Forked,
     /// No thread could be started for an async call; the source has the reason. The store was not called.
     NoThread,
+    /// The store does not have this feature.
+    Unsupported,
     /// Something else; the source says what.
     Other,
 }
@@ -155,6 +157,7 @@ impl fmt::Display for StoreError {
                 f.write_str("the store belongs to the parent of this forked process")
             }
             ErrorKind::NoThread => f.write_str("no thread could be started for the call"),
+            ErrorKind::Unsupported => f.write_str("the store does not have this feature"),
             ErrorKind::Other => f.write_str("the store failed"),
         }?;
         if self.carried_out == CarriedOut::Perhaps {

@@ -16,10 +16,10 @@ use sync_shim::foreign::{drop_quietly, guarded};
 use crate::claimed::{Claimed, Guard};
 use crate::command::{Command, Ready};
 use crate::error::with_causes;
-use crate::limit::TimeLimit;
 use crate::payload::Payload;
 use crate::shared::Shared;
 use crate::signals::{Events, SignalFuture};
+use crate::time_limit::TimeLimit;
 
 /// Error of an attempt whose handler was dropped because of its lease. The store ignores it if another holder has the
 /// job. A cancelled job ends without an error.

@@ -79,7 +79,7 @@
 //! 4. One holder: a settle by a holder whose lease was taken over changes nothing.
 //! 5. Each key has at most one pending job. A running job is not pending, so a push during its run is not
 //!    lost. With [serial keys](DurableQueue::serialize_keys), at most one job of a key is held, so at most
-//!    one runs.
+//!    one runs. [Limits](DurableQueue::limit) of a key or a kind hold for all processes together.
 //! 6. User code (handlers, hooks, back-offs, wakers, stores) runs with no lock held, and its panics do not
 //!    propagate beyond the call.
 //!
@@ -112,6 +112,9 @@
 //! | [`reset`](DurableQueue::reset) | drop the future | the limits of the store | [`reset_async`](DurableQueue::reset_async) |
 //! | [`pause`](DurableQueue::pause) | drop the future | the limits of the store | [`pause_async`](DurableQueue::pause_async) |
 //! | [`serialize_keys`](DurableQueue::serialize_keys) | drop the future | the limits of the store | [`serialize_keys_async`](DurableQueue::serialize_keys_async) |
+//! | [`limit`](DurableQueue::limit) | drop the future | the limits of the store | [`limit_async`](DurableQueue::limit_async) |
+//! | [`remove_limit`](DurableQueue::remove_limit) | drop the future | the limits of the store | [`remove_limit_async`](DurableQueue::remove_limit_async) |
+//! | [`limits`](DurableQueue::limits) | drop the future | the limits of the store | [`limits_async`](DurableQueue::limits_async) |
 //! | [`list`](DurableQueue::list) | drop the future | the limits of the store | [`list_async`](DurableQueue::list_async) |
 //! | [`dead`](DurableQueue::dead) | drop the future | the limits of the store | [`dead_async`](DurableQueue::dead_async) |
 //! | [`redrive`](DurableQueue::redrive) | drop the future | the limits of the store | [`redrive_async`](DurableQueue::redrive_async) |
@@ -223,6 +226,7 @@ mod take;
 pub mod testing;
 mod threads;
 mod time;
+mod time_limit;
 mod worker;
 
 #[cfg(feature = "json")]
@@ -257,6 +261,7 @@ pub use self::{
     kind::{Kind, KindOptions, NoKinds},
     kinds::BlockingKinds,
     lanes::LINE,
+    limit::{Limit, StartRate},
     notify::{Notifier, Notifiers, Registration},
     payload::{DecodeError, EncodeError, Payload},
     policy::JobPolicy,

@@ -14,6 +14,7 @@ use crate::control::Control;
 use crate::error::{ErrorKind, PushError, StoreError};
 use crate::job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Which};
 use crate::kind::Kind;
+use crate::limit::Limit;
 use crate::notify::ANYTHING;
 use crate::payload::{DecodeError, Payload, decoded};
 use crate::policy::JobPolicy;
@@ -320,6 +321,64 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     pub fn serialize_keys(&self, serial: bool) -> Result<()> {
         let Shared { store, name, .. } = &**self.shared();
         store.serialize_keys(name, serial)
+    }
+
+    /// Sets a limit for all processes, which the store keeps. It replaces the limit of the same sort and kind,
+    /// and may be changed while jobs run: they continue, and count.
+    ///
+    /// Jobs over the limit wait without hiding others: jobs of other keys and kinds go on, and the next job
+    /// becomes due as soon as there is room, also after the holder of another one has died. A job that is
+    /// claimed ahead counts, so no process starts a job beyond the limit. The place of a killed process is free
+    /// when its leases expire: a holder that is late is rejected once its place has been given to another job.
+    ///
+    /// Set limits after all processes have this version of the crate. Older ones ignore them.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use durable_queue::{DurableQueue, Limit};
+    /// use durable_queue_sqlite::SqliteStore;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue: DurableQueue<String, _> = DurableQueue::new("jobs", SqliteStore::open(":memory:")?);
+    /// queue.limit(&Limit::per_key(2))?;
+    /// queue.limit(&Limit::per_kind("report", 4))?;
+    /// queue.limit(&Limit::rate_of_kind("mail", 100, Duration::from_secs(60)))?;
+    /// assert_eq!(queue.limits()?.len(), 3);
+    /// queue.remove_limit(&Limit::per_kind("report", 4))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the store supports only
+    /// [serial keys](Self::serialize_keys), which are the limit of one per key; and the store's error.
+    ///
+    /// # Cost
+    /// The first limit of a kind reads the jobs of the queue once. Afterwards each claim of the queue reads the
+    /// limits, and the leases of kinds that have a maximum. Queues without limits pay nothing.
+    #[doc(alias = "concurrency")]
+    #[doc(alias = "throttle")]
+    pub fn limit(&self, limit: &Limit) -> Result<()> {
+        let Shared { store, name, .. } = &**self.shared();
+        store.limit(name, limit, true)
+    }
+
+    /// Removes the limit of the same sort and kind, if there is one. Its figures do not matter.
+    ///
+    /// # Errors
+    /// As for [`limit`](Self::limit).
+    pub fn remove_limit(&self, limit: &Limit) -> Result<()> {
+        let Shared { store, name, .. } = &**self.shared();
+        store.limit(name, limit, false)
+    }
+
+    /// Returns the limits of the queue: of keys first, then by kind.
+    ///
+    /// # Errors
+    /// The store's error.
+    pub fn limits(&self) -> Result<Vec<Limit>> {
+        let Shared { store, name, .. } = &**self.shared();
+        store.limits(name)
     }
 
     /// Returns up to `most` jobs that are not done, ordered by the time from which they can be claimed, then

@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 use delay_queue::{DelayHeap, EntryId};
 
 use crate::command::Held;
-use crate::limit::TimeLimit;
 use crate::policy::JobPolicy;
 use crate::schedule::{self, UnreadableSchedule};
 use crate::signals::{Events, Signals};
 use crate::stats::Counters;
 use crate::store::Lease;
 use crate::time::StoreTime;
+use crate::time_limit::TimeLimit;
 
 /// A lease is renewed after this fraction of its duration, which leaves time for retries.
 pub(crate) const RENEW_AFTER: u32 = 3;

@@ -49,13 +49,28 @@
 //!     options together with the payload, also by none; it leaves the failures. A retry or a burial replaces
 //!     the failures if it has some. A repetition clears them. Dead letters keep all three, also when they are
 //!     redriven.
+//! 13. [Limits](Store::limit) hold for all processes, in the transaction of each claim. A job that a limit of
+//!     its kind stops is *parked*: it can be claimed at [`StoreTime::NEVER`], and keeps its own due time. It
+//!     is *called*, which restores that time, as soon as there is room. At most as many parked jobs are called
+//!     as there is room, urgent ones first, then by due time: after the settles of a turn that end a lease, at
+//!     the start and the end of each claim, and when a cancel, reset, merge or change of a limit makes room.
+//!     A claim parks at most [`PARK_LIMIT`] jobs. Its [`first`](Claimed::first) is not later than the next
+//!     token of a rate that stops a parked job.
+//! 14. With a maximum of held jobs, the number of jobs that have a token is not raised above it, started or
+//!     not: a job that is claimed ahead has its place. A claim that needs the place of an expired lease fences
+//!     off its holder, those first whose leases ended first. A claim takes a token of a rate for the time at
+//!     which the job may start: now, or its due time.
+//! 15. With a maximum above one per key, a claim that finds a job whose key has that many live leases postpones
+//!     it like requirement 9, to the time at which enough of them have ended. Such a key has no order.
 
 use std::fmt;
 use std::time::Duration;
 
 pub use crate::error::Result;
+use crate::error::{ErrorKind, StoreError};
 use crate::failures::{self, Failure};
 use crate::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
+use crate::limit::Limit;
 use crate::notify::{ANYTHING, Notifier};
 use crate::threads::Threads;
 use crate::time::{StoreTime, When};
@@ -131,6 +146,31 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// The store's error.
     fn serialize_keys(&self, queue: &str, serial: bool) -> Result<()>;
+
+    /// Sets a limit for all processes, or removes it; then calls the notifiers. A limit replaces the one of the
+    /// same sort and kind. Held jobs count, and are not taken from their holders. The default supports only
+    /// [serial keys](Self::serialize_keys).
+    ///
+    /// # Errors
+    /// The store's error.
+    fn limit(&self, queue: &str, limit: &Limit, is_set: bool) -> Result<()> {
+        match limit {
+            Limit::PerKey { most } if *most <= 1 || !is_set => self.serialize_keys(queue, is_set),
+            _ => Err(StoreError::new(ErrorKind::Unsupported)),
+        }
+    }
+
+    /// Returns the limits of a queue: of keys first, then by kind, and the rate of a kind last.
+    ///
+    /// # Errors
+    /// The store's error.
+    fn limits(&self, queue: &str) -> Result<Vec<Limit>> {
+        let is_serial = self.stats(queue)?.serial_keys;
+        Ok(is_serial
+            .then_some(Limit::PerKey { most: 1 })
+            .into_iter()
+            .collect())
+    }
 
     /// Returns the queue's figures without a scan: counts end at [`COUNT_LIMIT`].
     ///
@@ -467,6 +507,9 @@ pub const CANCEL_REQUEST_LIMIT: u32 = 1_024;
 /// How long a job of a serial key is postponed if it has to wait for another job that is due now. It is
 /// retried earlier if the other job ends. For stores.
 pub const SHORTLY: Duration = Duration::from_millis(1);
+
+/// Maximum number of jobs that one claim parks or calls because of [limits](Store::limit). For stores.
+pub const PARK_LIMIT: u32 = 1_000;
 
 /// Delay until due jobs that were locked are looked for again. The pump doubles it each time it finds nothing
 /// else. For stores.

@@ -68,6 +68,7 @@ impl Fixture for File {
 }
 
 durable_queue::conformance_tests!(file);
+durable_queue::conformance_tests!(limits file);
 
 const JOB: NewJob<'_> = NewJob {
     payload: b"job",

@@ -26,6 +26,7 @@ mod claims;
 mod contents;
 mod keys;
 mod leases;
+mod limits;
 mod marks;
 mod repeating;
 mod serial;
@@ -38,6 +39,7 @@ pub use claims::*;
 pub use contents::*;
 pub use keys::*;
 pub use leases::*;
+pub use limits::*;
 pub use marks::*;
 pub use repeating::*;
 pub use serial::*;
@@ -66,9 +68,41 @@ pub trait Fixture {
 
 /// Generates the tests. In `conformance_tests!(make)`, `make()` returns a
 /// [`Fixture`](crate::conformance::Fixture). In `conformance_tests!(if make())`, it returns an option: `None`
-/// if a prerequisite such as a server is missing, which `make` has reported.
+/// if a prerequisite such as a server is missing, which `make` has reported. `conformance_tests!(limits make)`
+/// generates the tests of [limits](crate::Store::limit), for stores that support more than the default.
 #[macro_export]
 macro_rules! conformance_tests {
+    (limits $make:expr) => {
+        $crate::conformance_tests! { @each (Some($make()))
+            at_most_the_maximum_of_a_kind_is_held
+            parked_jobs_hide_no_others
+            a_parked_job_keeps_its_due_time
+            each_end_of_a_lease_makes_room_for_a_job_of_its_kind
+            a_released_job_of_a_full_kind_is_the_next_one
+            a_claim_ahead_that_is_taken_makes_room
+            a_job_claimed_ahead_holds_a_place_of_its_kind
+            a_dead_holder_keeps_its_place_until_its_lease_ends
+            an_expired_lease_is_valid_until_its_place_is_needed
+            jobs_that_run_when_a_limit_is_set_count
+            a_maximum_can_be_changed_while_jobs_run
+            a_removed_limit_has_no_effect
+            limits_are_listed_as_they_were_set
+            urgent_parked_jobs_are_called_first
+            a_called_job_is_called_once
+            a_parked_job_can_be_cancelled_reset_and_merged
+            a_cancelled_running_job_keeps_its_place
+            a_redriven_job_is_limited_like_any_other
+            a_rate_postpones_jobs_beyond_it
+            a_rate_that_is_set_again_has_no_more_tokens
+            a_job_claimed_ahead_takes_a_token
+            a_rate_and_a_maximum_of_a_kind_hold_at_the_same_time
+            limits_of_keys_and_kinds_hold_at_the_same_time
+            at_most_the_maximum_of_a_key_is_held
+            an_expired_lease_is_valid_until_its_place_of_a_key_is_needed
+            a_free_place_is_announced_to_watches
+            no_more_than_the_maximum_of_a_kind_run_across_processes
+        }
+    };
     (if $make:expr) => {
         $crate::conformance_tests! { @all ($make) }
     };

@@ -12,7 +12,6 @@ use crate::command::{Command, Held, Ready, Wish};
 use crate::config::Config;
 use crate::error::SettleError;
 use crate::horizon::HORIZON;
-use crate::limit::TimeLimit;
 use crate::offset::Offset;
 use crate::plan::{UNKNOWN, locked_pause};
 use crate::running::{Limited, Repeat};
@@ -21,6 +20,7 @@ use crate::shared::Shared;
 use crate::signals::{Events, Signals};
 use crate::stats::Counters;
 use crate::store::{Lease, Store, Turn, Verdict};
+use crate::time_limit::TimeLimit;
 
 /// Error text of a job that is buried because its holders die with it.
 const SPENT: &str = "no attempt is left, and the last one did not finish";

@@ -26,6 +26,8 @@ pub enum Call {
     Pause,
     /// [`Store::serialize_keys`](crate::Store::serialize_keys).
     SerializeKeys,
+    /// [`Store::limit`](crate::Store::limit).
+    Limit,
     /// [`Store::redrive`](crate::Store::redrive).
     Redrive,
     /// [`Store::delete_dead`](crate::Store::delete_dead).

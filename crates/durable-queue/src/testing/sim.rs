@@ -10,10 +10,12 @@ use sync_shim::Mutex;
 
 use super::faults::{Call, Fault, Plan};
 use crate::job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Token, Which};
+use crate::limit::{Limit, StartRate};
 use crate::notify::{ANYTHING, Notifier, Notifiers, Registration};
 use crate::store::{
     Act, CANCEL_REQUEST_LIMIT, COUNT_LIMIT, Claim, Claimed, DeadJob, JobState, LOCKED_AGAIN, Lease,
-    ListedJob, RECALL, Result, SHORTLY, Settle, Store, StoreStats, Turn, Verdict, Watch, announced,
+    ListedJob, PARK_LIMIT, RECALL, Result, SHORTLY, Settle, Store, StoreStats, Turn, Verdict,
+    Watch, announced,
 };
 use crate::time::{StoreClock, StoreTime, When};
 
@@ -44,9 +46,40 @@ struct Queue {
     jobs: BTreeMap<JobId, Job>,
     dead: BTreeMap<JobId, DeadJob>,
     paused: bool,
-    serial_keys: bool,
+    /// Maximum number of held jobs of each key, or zero for no limit.
+    per_key: u32,
+    /// By kind.
+    limits: BTreeMap<String, KindLimit>,
     /// Jobs locked by another transaction: they are neither claimed nor started.
     locked: BTreeSet<JobId>,
+}
+
+/// Limits of a kind.
+#[derive(Debug)]
+struct KindLimit {
+    most: Option<u32>,
+    rate: Option<StartRate>,
+    /// When the bucket of the rate is full.
+    full: StoreTime,
+}
+
+impl Default for KindLimit {
+    fn default() -> Self {
+        let full = StoreTime::from_micros(i64::MIN);
+        Self {
+            most: None,
+            rate: None,
+            full,
+        }
+    }
+}
+
+/// A job's place under the limits of a kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    kind: String,
+    /// It waits out of reach of claims. Otherwise it is held, or was called.
+    is_parked: bool,
 }
 
 #[derive(Clone)]
@@ -55,6 +88,7 @@ struct Queue {
     reason = "the columns of a database's row"
 )]
 struct Job {
+    place: Option<Place>,
     /// Its due time.
     at: StoreTime,
     /// The latest due time that a debounce may set.
@@ -135,7 +169,19 @@ impl Job {
         if self.is_unconfirmed() { RECALL } else { at }
     }
 
+    /// The kind under whose limits it has a place, if it is parked, or if it is not.
+    fn place_of(&self, is_parked: bool) -> Option<&str> {
+        let place = self.place.as_ref()?;
+        (place.is_parked == is_parked).then_some(&place.kind)
+    }
+
+    /// Its holder loses it. It can be claimed at the same time as before.
+    fn fence_off(&mut self) {
+        (self.token, self.started, self.place) = (None, false, None);
+    }
+
     fn free(&mut self, at: StoreTime) {
+        self.place = None;
         self.token = None;
         self.started = false;
         self.at = at;
@@ -219,6 +265,7 @@ impl Queue {
             at,
             most,
             due: at,
+            place: None,
             token: None,
             started: false,
             ran: false,
@@ -247,15 +294,21 @@ impl Queue {
             }
             verdict
         };
-        (settles.iter().map(settle).collect(), frees_key)
+        let verdicts = settles.iter().map(settle).collect();
+        if settles.iter().any(|settle| settle.act.ends_lease()) {
+            frees_key |= self.call_parked(now);
+        }
+        (verdicts, frees_key)
     }
 
     /// A job of a serial key is no longer held: restores the due times of jobs that a claim has postponed.
     fn bring_back(&mut self, key: Option<&[u8]>) -> bool {
         let of_key = |job: &&mut Job| key.is_some() && job.key.as_deref() == key;
-        let is_put_off = |job: &&mut Job| job.token.is_none() && job.due > job.at;
+        let is_put_off = |job: &&mut Job| {
+            job.token.is_none() && job.due > job.at && job.place_of(true).is_none()
+        };
         let mut put_off = self.jobs.values_mut().filter(of_key).filter(is_put_off);
-        self.serial_keys && put_off.by_ref().map(|job| job.due = job.at).count() > 0
+        self.per_key > 0 && put_off.by_ref().map(|job| job.due = job.at).count() > 0
     }
 
     /// Returns whether a job can be claimed as far as its key is concerned. If not, postpones it until the
@@ -263,8 +316,11 @@ impl Queue {
     /// holders of other jobs of the key whose leases have expired.
     fn has_its_key(&mut self, id: JobId, now: StoreTime, claim: &Claim) -> bool {
         let key = self.jobs[&id].key.clone();
-        if !self.serial_keys || key.is_none() {
+        if self.per_key == 0 || key.is_none() {
             return true;
+        }
+        if self.per_key > 1 {
+            return self.has_room_of_key(id, now, claim);
         }
         let is_open = !self.jobs[&id].ran;
         let is_other = |(other, job): &(&JobId, &mut Job)| **other != id && job.key == key;
@@ -273,17 +329,226 @@ impl Queue {
         let held = others.iter().filter(|job| job.token.is_some());
         let lease = held.map(|job| job.due).max().filter(|end| *end > now);
         let begun = others.iter().filter(|job| is_open && job.ran);
-        let begun = begun.map(|job| job.due.max(now.after(SHORTLY))).max();
+        // A parked job has no time.
+        let again = |due| match due {
+            StoreTime::NEVER => now.after(claim.lease),
+            due => due.max(now.after(SHORTLY)),
+        };
+        let begun = begun.map(|job| job.due).max().map(again);
         if let Some(end) = lease.or(begun) {
             let job = self.jobs.get_mut(&id).expect("the job exists");
-            (job.token, job.started) = (None, false);
+            job.fence_off();
             job.due = job.at.max(end.after(claim.horizon));
             return false;
         }
-        for other in others {
-            (other.token, other.started) = (None, false);
-        }
+        others
+            .into_iter()
+            .filter(|other| other.token.is_some())
+            .for_each(Job::fence_off);
         true
+    }
+
+    /// Like `has_its_key`, for a limit above one per key, which keeps no order.
+    fn has_room_of_key(&mut self, id: JobId, now: StoreTime, claim: &Claim) -> bool {
+        let most = self.per_key as usize;
+        let key = self.jobs[&id].key.clone();
+        let is_other =
+            |(other, job): &(&JobId, &Job)| **other != id && job.key == key && job.token.is_some();
+        let others = self.jobs.iter().filter(is_other);
+        let mut others: Vec<_> = others.map(|(other, job)| (job.due, *other)).collect();
+        others.sort_unstable();
+        let expired = others.iter().filter(|(end, _)| *end <= now).count();
+        if others.len() - expired >= most {
+            let (end, _) = others[others.len() - most];
+            let job = self.jobs.get_mut(&id).expect("the job exists");
+            job.fence_off();
+            job.due = job.at.max(end.after(claim.horizon));
+            return false;
+        }
+        let needed = (others.len() + 1).saturating_sub(most);
+        self.fence_off(&others[..needed]);
+        true
+    }
+
+    fn fence_off(&mut self, leases: &[(StoreTime, JobId)]) {
+        for (_, id) in leases {
+            self.jobs.get_mut(id).expect("the job exists").fence_off();
+        }
+    }
+
+    /// Ends of the leases of a kind, in order.
+    fn leases_of(&self, kind: &str) -> Vec<(StoreTime, JobId)> {
+        let is_held = |job: &Job| job.token.is_some() && job.place_of(false) == Some(kind);
+        let held = self.jobs.iter().filter(|(_, job)| is_held(job));
+        let mut leases: Vec<_> = held.map(|(id, job)| (job.due, *id)).collect();
+        leases.sort_unstable();
+        leases
+    }
+
+    /// Number of jobs of a kind that may be held in addition to live leases.
+    fn places(&self, kind: &str, now: StoreTime) -> u32 {
+        let live = self
+            .leases_of(kind)
+            .into_iter()
+            .filter(|(end, _)| *end > now);
+        let live = u32::try_from(live.count()).unwrap_or(u32::MAX);
+        let most = self.limits[kind].most.unwrap_or(u32::MAX);
+        most.saturating_sub(live)
+    }
+
+    /// Number of jobs of a kind that may be claimed for a start at `at`.
+    fn room(&self, kind: &str, now: StoreTime, at: StoreTime) -> u32 {
+        let limit = &self.limits[kind];
+        let tokens = limit
+            .rate
+            .map_or(u32::MAX, |rate| rate.tokens(limit.full, at));
+        self.places(kind, now).min(tokens)
+    }
+
+    /// The kind of a job, if it has limits.
+    fn limited(&self, id: JobId) -> Option<String> {
+        let kind = self.jobs[&id].kind.as_ref()?;
+        self.limits.contains_key(kind).then(|| kind.clone())
+    }
+
+    /// Parks a job if its kind has no room. Returns whether it has.
+    fn has_room_of_kind(&mut self, id: JobId, now: StoreTime) -> bool {
+        let Some(kind) = self.limited(id) else {
+            return true;
+        };
+        let has_room = self.room(&kind, now, self.jobs[&id].at.max(now)) > 0;
+        if !has_room {
+            let job = self.jobs.get_mut(&id).expect("the job exists");
+            job.fence_off();
+            job.due = StoreTime::NEVER;
+            job.place = Some(Place {
+                kind,
+                is_parked: true,
+            });
+        }
+        has_room
+    }
+
+    /// Gives a place to a job that is claimed, and fences off expired leases that are in its way.
+    fn take_place(&mut self, id: JobId, now: StoreTime) {
+        let kind = self.limited(id);
+        let job = self.jobs.get_mut(&id).expect("the job exists");
+        let at = job.at.max(now);
+        job.place = None;
+        let Some(kind) = kind else { return };
+        let mut leases = self.leases_of(&kind);
+        leases.retain(|(_, other)| *other != id);
+        let limit = self.limits.get_mut(&kind).expect("it has limits");
+        if let Some(rate) = limit.rate {
+            limit.full = rate.take(limit.full, at);
+        }
+        let expired = leases.iter().filter(|(end, _)| *end <= now).count();
+        let most = limit.most.map_or(usize::MAX, |most| most as usize);
+        let needed = (leases.len() + 1).saturating_sub(most).min(expired);
+        self.fence_off(&leases[..needed]);
+        let is_parked = false;
+        let job = self.jobs.get_mut(&id).expect("the job exists");
+        job.place = Some(Place { kind, is_parked });
+    }
+
+    /// Parked jobs of a kind, in the order in which they are called.
+    fn parked(&self, kind: &str) -> Vec<JobId> {
+        let parked = self
+            .jobs
+            .iter()
+            .filter(|(_, job)| job.place_of(true) == Some(kind));
+        let mut parked: Vec<_> = parked.collect();
+        parked.sort_by_key(|(id, job)| (!job.urgent, job.at, **id));
+        parked.into_iter().map(|(id, _)| *id).collect()
+    }
+
+    /// Calls as many parked jobs as there is room for. Returns whether there were any.
+    fn call_parked(&mut self, now: StoreTime) -> bool {
+        let mut any = false;
+        let kinds: Vec<String> = self.limits.keys().cloned().collect();
+        for kind in kinds {
+            let is_called = |job: &&Job| job.token.is_none() && job.place_of(false) == Some(&kind);
+            let called = self.jobs.values().filter(is_called).count();
+            let room = self.room(&kind, now, now) as usize;
+            let room = room.saturating_sub(called).min(PARK_LIMIT as usize);
+            for id in self.parked(&kind).into_iter().take(room) {
+                let job = self.jobs.get_mut(&id).expect("the job exists");
+                job.due = job.at;
+                job.place.as_mut().expect("it is parked").is_parked = false;
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// The next token of a rate that stops a parked job.
+    fn next_token(&self, now: StoreTime) -> Option<StoreTime> {
+        let stopped = self
+            .limits
+            .iter()
+            .filter(|(kind, _)| self.places(kind, now) > 0 && !self.parked(kind).is_empty());
+        let tokens = stopped.filter_map(|(_, limit)| Some(limit.rate?.next(limit.full)));
+        tokens.filter(|at| *at > now).min()
+    }
+
+    fn limit(&mut self, now: StoreTime, limit: &Limit, is_set: bool) {
+        let kind = match limit {
+            Limit::PerKey { most } => {
+                self.per_key = if is_set { (*most).max(1) } else { 0 };
+                return;
+            }
+            Limit::PerKind { kind, .. } | Limit::RateOfKind { kind, .. } => kind,
+        };
+        let is_new = is_set && !self.limits.contains_key(kind);
+        if !is_set && !self.limits.contains_key(kind) {
+            return;
+        }
+        let limits = self.limits.entry(kind.clone()).or_default();
+        match limit {
+            Limit::PerKind { most, .. } => limits.most = is_set.then_some((*most).max(1)),
+            Limit::RateOfKind { rate, .. } if is_set => {
+                if limits.rate != Some(*rate) {
+                    limits.full = rate.changed(limits.full, now);
+                }
+                limits.rate = Some(*rate);
+            }
+            _ => limits.rate = None,
+        }
+        if is_new {
+            let is_of = |job: &&mut Job| job.token.is_some() && job.kind.as_ref() == Some(kind);
+            for job in self.jobs.values_mut().filter(is_of) {
+                let (kind, is_parked) = (kind.clone(), false);
+                job.place = Some(Place { kind, is_parked });
+            }
+        }
+        if limits.most.is_none() && limits.rate.is_none() {
+            self.limits.remove(kind);
+            for job in self.jobs.values_mut() {
+                if job.place_of(true) == Some(kind) {
+                    job.due = job.at;
+                }
+                job.place = job.place.take().filter(|place| place.kind != *kind);
+            }
+        }
+        self.call_parked(now);
+    }
+
+    fn limits(&self) -> Vec<Limit> {
+        let most = self.per_key;
+        let mut limits: Vec<_> = (most > 0)
+            .then_some(Limit::PerKey { most })
+            .into_iter()
+            .collect();
+        for (kind, limit) in &self.limits {
+            limits.extend(limit.most.map(|most| Limit::per_kind(kind, most)));
+            let kind = || kind.clone();
+            limits.extend(
+                limit
+                    .rate
+                    .map(|rate| Limit::RateOfKind { kind: kind(), rate }),
+            );
+        }
+        limits
     }
 
     fn settle(&mut self, now: StoreTime, settle: &Settle<'_>) -> Verdict {
@@ -373,7 +638,7 @@ impl Queue {
             return (Cancelled::Taken, marks);
         }
         let job = self.jobs.remove(&id).expect("the job exists");
-        let frees_key = self.bring_back(job.key.as_deref());
+        let frees_key = self.bring_back(job.key.as_deref()) | self.call_parked(now);
         let announced = job.announced(if frees_key { ANYTHING } else { never });
         let announced = announced.min(marks);
         let (payload, attempts) = (job.payload, job.attempts);
@@ -394,6 +659,8 @@ impl Queue {
         let (mut started, mut ahead) = (0, 0);
         let mut is_short = false;
         let mut leases: Vec<Lease> = Vec::new();
+        let mut parked = 0;
+        self.call_parked(now);
         let mut order = self.in_order();
         if claim.urgent_first {
             // The sort is stable, so the others keep their order.
@@ -406,9 +673,17 @@ impl Queue {
             is_short |= due <= now && is_locked;
             let may = is_here && !is_locked;
             let has_room = due <= now && started < claim.start || ahead < claim.ahead;
-            if !may || started + ahead >= max || !has_room || !self.has_its_key(id, now, claim) {
+            if !may || started + ahead >= max || !has_room || parked >= PARK_LIMIT {
                 continue;
             }
+            if !self.has_room_of_kind(id, now) {
+                parked += 1;
+                continue;
+            }
+            if !self.has_its_key(id, now, claim) {
+                continue;
+            }
+            self.take_place(id, now);
             let job = self.jobs.get_mut(&id).expect("the job exists");
             if due <= now && started < claim.start {
                 started += 1;
@@ -422,6 +697,7 @@ impl Queue {
             job.token = Some(claim.token);
             leases.push(job.lease(id, claim.token));
         }
+        self.call_parked(now);
         leases.sort_by_key(|lease| (lease.due, lease.id));
         let first =
             |dues: &mut dyn Iterator<Item = StoreTime>| dues.min().unwrap_or(StoreTime::NEVER);
@@ -432,7 +708,12 @@ impl Queue {
         let again = is_short.then(|| now.after(LOCKED_AGAIN));
         Claimed {
             leases,
-            first: first(&mut others.map(|(_, job)| job.due).chain(again)),
+            first: first(
+                &mut others
+                    .map(|(_, job)| job.due)
+                    .chain(again)
+                    .chain(self.next_token(now)),
+            ),
             first_free: first(&mut free.map(|job| job.due)),
         }
     }
@@ -501,10 +782,14 @@ impl SimStore {
 impl Store for SimStore {
     fn enqueue(&self, name: &str, jobs: &[NewJob<'_>]) -> Result<Vec<Put>> {
         self.0.plan.run(Call::Enqueue, |heard| {
-            let puts: Vec<(Put, StoreTime)> = self.step(name, |queue, now| {
-                jobs.iter().map(|job| queue.put(now, job)).collect()
+            let (puts, frees): (Vec<(Put, StoreTime)>, bool) = self.step(name, |queue, now| {
+                let puts: Vec<_> = jobs.iter().map(|job| queue.put(now, job)).collect();
+                let is_merged = |(put, _): &(Put, StoreTime)| matches!(put, Put::Merged(_));
+                let frees = puts.iter().any(is_merged) && queue.call_parked(now);
+                (puts, frees)
             });
-            let earliest = puts.iter().map(|(_, at)| *at).min();
+            let frees = frees.then_some(ANYTHING);
+            let earliest = puts.iter().map(|(_, at)| *at).chain(frees).min();
             self.notify(heard, name, earliest.unwrap_or(StoreTime::NEVER));
             Ok(puts.into_iter().map(|(put, _)| put).collect())
         })
@@ -560,7 +845,8 @@ impl Store for SimStore {
                     job.put_at(at);
                     job.cancelled = false;
                     queue.reopen(id);
-                    (Reset::Moved, announced)
+                    let frees = queue.call_parked(now).then_some(ANYTHING);
+                    (Reset::Moved, announced.min(frees.unwrap_or(never)))
                 }
             });
             self.notify(heard, name, announced);
@@ -607,8 +893,22 @@ impl Store for SimStore {
 
     fn serialize_keys(&self, name: &str, serial: bool) -> Result<()> {
         self.0.plan.run(Call::SerializeKeys, |_| {
-            self.step(name, |queue, _| queue.serial_keys = serial);
+            self.step(name, |queue, _| queue.per_key = u32::from(serial));
             Ok(())
+        })
+    }
+
+    fn limit(&self, name: &str, limit: &Limit, is_set: bool) -> Result<()> {
+        self.0.plan.run(Call::Limit, |heard| {
+            self.step(name, |queue, now| queue.limit(now, limit, is_set));
+            self.notify(heard, name, ANYTHING);
+            Ok(())
+        })
+    }
+
+    fn limits(&self, name: &str) -> Result<Vec<Limit>> {
+        self.0.plan.run(Call::Other, |_| {
+            Ok(self.step(name, |queue, _| queue.limits()))
         })
     }
 
@@ -620,7 +920,7 @@ impl Store for SimStore {
                 due: limited(queue.jobs.values().filter(|job| job.due <= now).count()),
                 dead: limited(queue.dead.len()),
                 paused: queue.paused,
-                serial_keys: queue.serial_keys,
+                serial_keys: queue.per_key == 1,
             }))
         })
     }
@@ -681,6 +981,7 @@ impl Store for SimStore {
                         at: now,
                         most: StoreTime::NEVER,
                         due: now,
+                        place: None,
                         token: None,
                         started: false,
                         ran: false,

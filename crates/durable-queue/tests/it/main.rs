@@ -25,6 +25,7 @@ mod kinds;
 #[cfg(feature = "async")]
 mod latch;
 mod leases;
+mod limits;
 mod locked;
 mod party;
 mod rate;

@@ -37,6 +37,7 @@ impl Fixture for Sim {
 }
 
 durable_queue::conformance_tests!(sim);
+durable_queue::conformance_tests!(limits sim);
 
 #[test]
 fn a_simulated_store_works_on_any_thread() {

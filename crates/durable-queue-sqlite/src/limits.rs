@@ -1,0 +1,286 @@
+//! Limits of kinds: places and tokens of jobs, and jobs that wait for them.
+//!
+//! Requirements 13 and 14 of [`durable_queue::store`] define the terms. A job's `place` is the number of its
+//! limit while it is held or called, and the negative number while it is parked.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use durable_queue::store::{Lease, PARK_LIMIT, Result};
+use durable_queue::{ErrorKind, Limit, StartRate, StoreError, StoreTime};
+use rusqlite::{Connection, Row, params};
+
+use super::{Queue, all, execute, find, number, sql};
+
+/// The limits of a queue's kinds, read once per transaction.
+pub(super) struct Limits {
+    kinds: Vec<KindLimit>,
+    /// Number of jobs that were parked.
+    parked: u32,
+}
+
+struct KindLimit {
+    id: i64,
+    kind: String,
+    most: Option<u32>,
+    rate: Option<StartRate>,
+    /// When the bucket of the rate is full.
+    full: StoreTime,
+    is_changed: bool,
+    /// Number of live leases, if there is a maximum.
+    live: u32,
+    /// Jobs whose leases have expired, if there is a maximum. Those that ended first come first.
+    expired: VecDeque<i64>,
+}
+
+impl KindLimit {
+    /// Number of jobs that may be held in addition to live leases.
+    fn places(&self) -> u32 {
+        self.most.unwrap_or(u32::MAX).saturating_sub(self.live)
+    }
+
+    /// Number of jobs that may be claimed for a start at `at`.
+    fn room(&self, at: StoreTime) -> u32 {
+        let tokens = self
+            .rate
+            .map_or(u32::MAX, |rate| rate.tokens(self.full, at));
+        self.places().min(tokens)
+    }
+
+    fn is_parked(&self, connection: &Connection) -> Result<bool> {
+        Ok(find(connection, sql::IS_PARKED, [-self.id], |_| Ok(()))?.is_some())
+    }
+
+    fn read_leases(&mut self, connection: &Connection, now: StoreTime) -> Result<()> {
+        (self.live, self.expired) = (0, VecDeque::new());
+        if self.most.is_none() {
+            return Ok(());
+        }
+        let read = |row: &Row<'_>| Ok((row.get(0)?, StoreTime::from_micros(row.get(1)?)));
+        for (id, end) in all(connection, sql::LEASES, [self.id], read)? {
+            if end > now {
+                self.live += 1;
+            } else {
+                self.expired.push_back(id);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Limits {
+    /// Reads nothing if the queue has no limits.
+    pub(super) fn new(connection: &Connection, now: StoreTime, queue: Queue) -> Result<Self> {
+        let (kinds, parked) = (Vec::new(), 0);
+        let mut limits = Self { kinds, parked };
+        if queue.has_limits {
+            limits.kinds = all(connection, sql::LIMITS, [queue.id], read)?;
+            limits.read_leases(connection, now)?;
+        }
+        Ok(limits)
+    }
+
+    pub(super) fn read_leases(&mut self, connection: &Connection, now: StoreTime) -> Result<()> {
+        let mut limits = self.kinds.iter_mut();
+        limits.try_for_each(|limit| limit.read_leases(connection, now))
+    }
+
+    fn of(&mut self, lease: &Lease) -> Option<&mut KindLimit> {
+        let kind = lease.kind.as_ref()?;
+        self.kinds.iter_mut().find(|limit| limit.kind == *kind)
+    }
+
+    pub(super) fn parked(&self) -> u32 {
+        self.parked
+    }
+
+    pub(super) fn has_room(&mut self, now: StoreTime, lease: &Lease) -> bool {
+        let at = lease.due.max(now);
+        self.of(lease).is_none_or(|limit| limit.room(at) > 0)
+    }
+
+    /// Parks a job whose kind has no room.
+    pub(super) fn park(&mut self, connection: &Connection, lease: &Lease) -> Result<()> {
+        let id = number(lease.id);
+        self.parked += 1;
+        self.forget(id);
+        if let Some(limit) = self.of(lease) {
+            execute(connection, sql::PARK, params![id, -limit.id])?;
+        }
+        Ok(())
+    }
+
+    /// The job's lease has not expired any more.
+    fn forget(&mut self, id: i64) {
+        for limit in &mut self.kinds {
+            limit.expired.retain(|other| *other != id);
+        }
+    }
+
+    /// Gives a place to a job that is claimed, and fences off expired leases that are in its way.
+    pub(super) fn take(
+        &mut self,
+        connection: &Connection,
+        now: StoreTime,
+        lease: &Lease,
+    ) -> Result<()> {
+        if self.kinds.is_empty() {
+            return Ok(());
+        }
+        let id = number(lease.id);
+        self.forget(id);
+        let Some(limit) = self.of(lease) else {
+            // It may have been pushed with another kind during its last run.
+            execute(connection, sql::TAKE_PLACE, params![id, None::<i64>])?;
+            return Ok(());
+        };
+        if let Some(rate) = limit.rate {
+            limit.full = rate.take(limit.full, lease.due.max(now));
+            limit.is_changed = true;
+        }
+        if let Some(most) = limit.most {
+            let held = |limit: &KindLimit| limit.live as usize + limit.expired.len();
+            while held(limit) >= most as usize
+                && let Some(expired) = limit.expired.pop_front()
+            {
+                execute(connection, sql::FENCE_OFF_ONE, [expired])?;
+            }
+            limit.live += 1;
+        }
+        execute(connection, sql::TAKE_PLACE, params![id, limit.id])?;
+        Ok(())
+    }
+
+    /// Calls as many parked jobs as there is room for. Returns whether there were any.
+    pub(super) fn call(&self, connection: &Connection, now: StoreTime) -> Result<bool> {
+        let mut any = false;
+        for limit in &self.kinds {
+            let room = limit.room(now);
+            if room == 0 || !limit.is_parked(connection)? {
+                continue;
+            }
+            let called = find(connection, sql::CALLED, [limit.id], |row| row.get(0))?;
+            let room = room.saturating_sub(called.unwrap_or(0)).min(PARK_LIMIT);
+            any |= room > 0 && execute(connection, sql::CALL, params![-limit.id, room])? > 0;
+        }
+        Ok(any)
+    }
+
+    /// The next token of a rate that stops a parked job, or never.
+    pub(super) fn next_token(&self, connection: &Connection, now: StoreTime) -> Result<StoreTime> {
+        let mut first = StoreTime::NEVER;
+        for limit in self.kinds.iter().filter(|limit| limit.places() > 0) {
+            let next = limit.rate.map(|rate| rate.next(limit.full));
+            if let Some(next) = next.filter(|next| *next > now)
+                && limit.is_parked(connection)?
+            {
+                first = first.min(next);
+            }
+        }
+        Ok(first)
+    }
+
+    /// Stores the tokens that were taken.
+    pub(super) fn save(&self, connection: &Connection) -> Result<()> {
+        for limit in self.kinds.iter().filter(|limit| limit.is_changed) {
+            let values = params![limit.id, limit.full.as_micros()];
+            execute(connection, sql::TAKE_TOKENS, values)?;
+        }
+        Ok(())
+    }
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<KindLimit> {
+    let (jobs, per): (Option<u32>, Option<u64>) = (row.get(3)?, row.get(4)?);
+    let rate = jobs.zip(per);
+    let rate = rate.map(|(jobs, per)| StartRate::new(jobs, Duration::from_micros(per)));
+    Ok(KindLimit {
+        id: row.get(0)?,
+        kind: row.get(1)?,
+        most: row.get(2)?,
+        rate,
+        full: StoreTime::from_micros(row.get(5)?),
+        is_changed: false,
+        live: 0,
+        expired: VecDeque::new(),
+    })
+}
+
+/// Calls parked jobs after a change that may have made room. Returns whether there were any.
+pub(super) fn call_parked(connection: &Connection, now: StoreTime, queue: Queue) -> Result<bool> {
+    Limits::new(connection, now, queue)?.call(connection, now)
+}
+
+/// Sets or removes a limit.
+pub(super) fn set(
+    connection: &Connection,
+    now: StoreTime,
+    queue: Queue,
+    limit: &Limit,
+    is_set: bool,
+) -> Result<()> {
+    let kind = match limit {
+        Limit::PerKey { most } => {
+            let most = if is_set { (*most).max(1) } else { 0 };
+            execute(connection, sql::SERIALIZE_KEYS, params![queue.id, most])?;
+            return Ok(());
+        }
+        Limit::PerKind { kind, .. } | Limit::RateOfKind { kind, .. } => kind,
+        _ => return Err(StoreError::new(ErrorKind::Unsupported)),
+    };
+    let limits: Vec<KindLimit> = all(connection, sql::LIMITS, [queue.id], read)?;
+    let old = limits.into_iter().find(|old| old.kind == *kind);
+    let old = old.as_ref();
+    let (mut most, mut rate) = (old.and_then(|old| old.most), old.and_then(|old| old.rate));
+    let mut full = old.map_or(StoreTime::from_micros(i64::MIN), |old| old.full);
+    match limit {
+        Limit::PerKind { most: new, .. } => most = is_set.then_some((*new).max(1)),
+        Limit::RateOfKind { rate: new, .. } if is_set => {
+            if rate != Some(*new) {
+                full = new.changed(full, now);
+            }
+            rate = Some(*new);
+        }
+        _ => rate = None,
+    }
+    if most.is_none() && rate.is_none() {
+        if let Some(old) = old {
+            execute(connection, sql::CALL_ALL, [-old.id])?;
+            execute(connection, sql::LEAVE_PLACES, [old.id])?;
+            execute(connection, sql::DELETE_LIMIT, [old.id])?;
+        }
+    } else {
+        let jobs = rate.map(|rate| rate.jobs());
+        let per = rate.map(|rate| i64::try_from(rate.per().as_micros()).unwrap_or(i64::MAX));
+        let values = params![queue.id, kind, most, jobs, per, full.as_micros()];
+        execute(connection, sql::SET_LIMIT, values)?;
+        if old.is_none() {
+            let id = connection.last_insert_rowid();
+            execute(connection, sql::PLACE_HELD, params![queue.id, kind, id])?;
+        }
+    }
+    execute(connection, sql::HAS_LIMITS, [queue.id])?;
+    let has_limits = true;
+    call_parked(
+        connection,
+        now,
+        Queue {
+            has_limits,
+            ..queue
+        },
+    )
+    .map(drop)
+}
+
+pub(super) fn list(connection: &Connection, queue: Queue) -> Result<Vec<Limit>> {
+    let per_key = (queue.per_key > 0).then(|| Limit::per_key(queue.per_key));
+    let mut limits: Vec<Limit> = per_key.into_iter().collect();
+    for limit in all(connection, sql::LIMITS, [queue.id], read)? {
+        let KindLimit {
+            kind, most, rate, ..
+        } = limit;
+        limits.extend(most.map(|most| Limit::per_kind(&*kind, most)));
+        limits.extend(rate.map(|rate| Limit::RateOfKind { kind, rate }));
+    }
+    Ok(limits)
+}

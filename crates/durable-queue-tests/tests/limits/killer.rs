@@ -1,0 +1,92 @@
+//! Starts processes, kills them, and does the remaining jobs.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use durable_queue::Store;
+use durable_queue::store::Act;
+use testkit::Rng;
+
+use crate::judge::Verdict;
+use crate::worker::{MODE, QUEUE, open, pause, set_limits, turn_of};
+
+/// Number of kills of a run in the tests.
+pub(crate) const KILLS: u64 = 24;
+/// Time limit of a kill and the work before it, on a busy machine.
+pub(crate) const LONGEST: Duration = Duration::from_secs(3);
+/// Number of concurrent processes.
+const WORKERS: usize = 8;
+/// Maximum time between two kills, in milliseconds.
+const BETWEEN: usize = 150;
+
+struct Workers<'a> {
+    folder: &'a Path,
+    rng: Rng,
+    living: Vec<Child>,
+    started: usize,
+}
+
+impl Workers<'_> {
+    fn start(&mut self) {
+        let name = self.started.to_string();
+        self.started += 1;
+        let seed = self.rng.next_u64().to_string();
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.arg(MODE).arg(self.folder).args([name, seed]);
+        self.living.push(child.spawn().unwrap());
+    }
+
+    fn kill(&mut self, victim: usize) {
+        let mut child = self.living.swap_remove(victim);
+        let ended = child.try_wait().unwrap();
+        assert!(ended.is_none(), "a worker has ended by itself: {ended:?}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+impl Drop for Workers<'_> {
+    fn drop(&mut self) {
+        for child in &mut self.living {
+            child.kill().ok();
+            child.wait().ok();
+        }
+    }
+}
+
+pub(crate) fn run(kills: u64, seed: u64) {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let folder = folder.join(format!("limits-{}", std::process::id()));
+    fs::remove_dir_all(&folder).ok(); // Left by a killed run.
+    fs::create_dir_all(&folder).unwrap();
+    set_limits(&open(&folder));
+    let mut workers = Workers {
+        folder: &folder,
+        rng: Rng::new(seed),
+        living: Vec::new(),
+        started: 0,
+    };
+    for _ in 0..kills {
+        while workers.living.len() < WORKERS {
+            workers.start();
+        }
+        pause(workers.rng.below(BETWEEN));
+        let victim = workers.rng.below(WORKERS);
+        workers.kill(victim);
+    }
+    while !workers.living.is_empty() {
+        workers.kill(0);
+    }
+    // No process has ended properly. The places of all of them are free when their leases end.
+    let store = open(&folder);
+    while store.stats(QUEUE).unwrap().jobs > 0 {
+        let leases = turn_of(&store, 10).claimed.unwrap().leases;
+        let settles: Vec<_> = leases.iter().map(|lease| lease.settle(Act::Ack)).collect();
+        store.turn(QUEUE, &settles, None).unwrap();
+        pause(5);
+    }
+    println!("{kills} kills, seed {seed}: {}", Verdict::of(&folder));
+    fs::remove_dir_all(&folder).unwrap();
+}

@@ -1,0 +1,46 @@
+//! Eight processes that claim jobs with limits are killed at random. Then their diaries are compared: at no
+//! moment were more jobs of a kind or a key held than the limit, no rate was exceeded, and all jobs get done.
+//!
+//! The processes claim from the store directly, so that each knows the store's time of its claims, and thus
+//! exactly until when it held a job.
+//!
+//! `cargo test -p durable-queue-tests --test limits -- --kills 500 --seed 7` runs it longer.
+#![cfg_attr(
+    all(unix, not(anthill_loom)),
+    expect(
+        clippy::unwrap_used,
+        reason = "a helper that fails is a test that fails"
+    )
+)]
+
+#[cfg(all(unix, not(anthill_loom)))]
+mod judge;
+#[cfg(all(unix, not(anthill_loom)))]
+mod killer;
+#[cfg(all(unix, not(anthill_loom)))]
+mod worker;
+
+#[cfg(all(unix, not(anthill_loom)))]
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [mode, folder, name, seed] = &arguments[..]
+        && mode == worker::MODE
+    {
+        worker::work(folder.as_ref(), name, seed.parse().unwrap());
+    }
+    if arguments.iter().any(|argument| argument == "--list") {
+        return; // There are no separate tests.
+    }
+    let number = |flag: &str| {
+        let at = arguments.iter().position(|argument| argument == flag)?;
+        arguments.get(at + 1)?.parse::<u64>().ok()
+    };
+    let kills = number("--kills").unwrap_or(killer::KILLS);
+    let seed = number("--seed").unwrap_or(1);
+    let limit = testkit::LIMIT * 2 + killer::LONGEST * u32::try_from(kills).unwrap();
+    testkit::watchdog(limit, || killer::run(kills, seed));
+}
+
+/// Not for models, nor for systems without signals.
+#[cfg(not(all(unix, not(anthill_loom))))]
+fn main() {}

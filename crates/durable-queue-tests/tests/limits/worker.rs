@@ -1,0 +1,151 @@
+//! A process that will be killed: it pushes and claims jobs, and writes to its diary from when to when it
+//! holds each of them.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use durable_queue::store::{Act, Claim, Lease, Turn, Verdict};
+use durable_queue::{Limit, Merge, NewJob, Store, StoreTime, Token, When};
+use durable_queue_sqlite::SqliteStore;
+use testkit::Rng;
+
+/// The first argument of such a process.
+pub(crate) const MODE: &str = "claim-until-killed";
+pub(crate) const QUEUE: &str = "limits";
+/// The kind with a maximum.
+pub(crate) const LIMITED: &str = "limited";
+pub(crate) const MOST: u32 = 3;
+/// The kind with a rate.
+pub(crate) const RATED: &str = "rated";
+pub(crate) const RATE: u32 = 10;
+pub(crate) const PER: Duration = Duration::from_millis(200);
+pub(crate) const MOST_OF_KEY: u32 = 2;
+/// Short, so that places of dead processes are free soon.
+pub(crate) const LEASE: Duration = Duration::from_millis(300);
+const KEYS: [&str; 2] = ["a", "b"];
+/// No jobs are pushed while there are more.
+const BACKLOG: u32 = 100;
+/// Maximum duration of a handler, in milliseconds.
+const WORK: usize = 20;
+/// One of this many jobs is not settled by its holder.
+const FORGOTTEN: usize = 16;
+
+pub(crate) fn open(folder: &Path) -> SqliteStore {
+    // The test is about kills, not about the disk.
+    let options = SqliteStore::options().busy_timeout(Duration::from_secs(30));
+    options.open(folder.join("jobs")).unwrap()
+}
+
+/// As each process does when it starts.
+pub(crate) fn set_limits(store: &impl Store) {
+    let limits = [
+        Limit::per_key(MOST_OF_KEY),
+        Limit::per_kind(LIMITED, MOST),
+        Limit::rate_of_kind(RATED, RATE, PER),
+    ];
+    for limit in &limits {
+        store.limit(QUEUE, limit, true).unwrap();
+    }
+    assert_eq!(store.limits(QUEUE).unwrap(), limits);
+}
+
+fn push(store: &impl Store, rng: &mut Rng) {
+    let jobs: Vec<_> = (0..rng.below(10))
+        .map(|_| NewJob {
+            payload: b"job",
+            when: When::NOW,
+            key: rng.chance(2).then(|| KEYS[rng.below(2)].as_bytes()),
+            merge: Merge::Keep,
+            schedule: None,
+            urgent: rng.chance(8),
+            kind: [None, Some(LIMITED), Some(RATED)][rng.below(3)],
+            options: None,
+        })
+        .collect();
+    store.enqueue(QUEUE, &jobs).unwrap();
+}
+
+pub(crate) fn turn_of(store: &impl Store, most: u32) -> Turn {
+    let claim = Claim {
+        token: Token::random(),
+        max: most,
+        start: most,
+        ahead: 0,
+        horizon: Duration::ZERO,
+        lease: LEASE,
+        urgent_first: true,
+    };
+    store.turn(QUEUE, &[], Some(claim)).unwrap()
+}
+
+pub(crate) fn now() -> StoreTime {
+    StoreTime::from(SystemTime::now())
+}
+
+struct Diary(File);
+
+impl Diary {
+    /// Writes a whole line with one system call, so that a kill leaves no partial line.
+    fn write(&mut self, event: &str, lease: &Lease, time: StoreTime, until: StoreTime) {
+        let key = lease.key.as_deref().map(String::from_utf8_lossy);
+        let key = key.as_deref().unwrap_or("-");
+        let kind = lease.kind.as_deref().unwrap_or("-");
+        let (id, time, until) = (lease.id, time.as_micros(), until.as_micros());
+        let line = format!("{event} {id} {kind} {key} {time} {until}\n");
+        self.0.write_all(line.as_bytes()).unwrap();
+    }
+}
+
+/// Works until it is killed.
+pub(crate) fn work(folder: &Path, name: &str, seed: u64) -> ! {
+    let mut file = OpenOptions::new();
+    let file = file.create(true).append(true);
+    let mut diary = Diary(file.open(folder.join(format!("{name}.diary"))).unwrap());
+    let mut rng = Rng::new(seed);
+    let store = open(folder);
+    set_limits(&store);
+    loop {
+        if store.stats(QUEUE).unwrap().jobs < BACKLOG {
+            push(&store, &mut rng);
+        }
+        let turn = turn_of(&store, u32::try_from(rng.below(5)).unwrap());
+        let leases = turn.claimed.unwrap().leases;
+        for lease in &leases {
+            diary.write("claimed", lease, turn.now, turn.now.after(LEASE));
+        }
+        for lease in &leases {
+            pause(rng.below(WORK));
+            if rng.chance(4) {
+                let extend = [lease.settle(Act::Extend { lease: LEASE })];
+                let turn = store.turn(QUEUE, &extend, None).unwrap();
+                if turn.verdicts == [Verdict::Done] {
+                    diary.write("extended", lease, turn.now, turn.now.after(LEASE));
+                }
+            }
+            if rng.chance(FORGOTTEN) {
+                continue;
+            }
+            // It holds the job at least until now.
+            let now = now();
+            diary.write("ends", lease, now, now);
+            let act = match rng.below(3) {
+                0 => Act::retry(When::NOW),
+                1 => Act::Release,
+                _ => Act::Ack,
+            };
+            store.turn(QUEUE, &[lease.settle(act)], None).unwrap();
+        }
+        pause(rng.below(WORK));
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the work is to take time, in which the process may be killed"
+)]
+pub(crate) fn pause(millis: usize) {
+    thread::sleep(Duration::from_millis(millis as u64));
+}
