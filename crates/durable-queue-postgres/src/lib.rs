@@ -64,8 +64,8 @@ use std::time::Duration;
 
 use durable_queue::internals::{ANYTHING, Hub};
 use durable_queue::store::{
-    CANCEL_REQUEST_LIMIT, COUNT_LIMIT, Claim, Claimed, DeadJob, Lease, ListedJob, RECALL, Result,
-    Settle, Store, StoreStats, Turn, Verdict, Watch, announced,
+    CANCEL_REQUEST_LIMIT, COUNT_LIMIT, Claim, Claimed, DeadJob, Fate, Lease, ListedJob, RECALL,
+    Result, Settle, Store, StoreStats, Turn, Verdict, Watch, announced,
 };
 use durable_queue::{
     Cancelled, ErrorKind, JobId, NewJob, Notifier, Put, Reset, StoreError, StoreTime, Threads,
@@ -562,6 +562,21 @@ impl Store for PostgresStore {
 
     fn threads(&self) -> Option<Threads> {
         Some(self.0.threads.clone())
+    }
+
+    fn fate(&self, name: &str, id: JobId) -> Result<Fate> {
+        let rows = self.call(name, "fate", &[&name, &number(id)])?;
+        let fate = rows.first().map(|row| values::fate(row, id));
+        fate.unwrap_or(Ok(Fate::Gone)).map_err(unreadable)
+    }
+
+    fn delete_done(&self, name: &str, most: u32) -> Result<usize> {
+        check_name(name)?;
+        let by = self.0.sessions.by_pump(None);
+        let values: &Values<'_> = &[&name, &i64::from(most)];
+        let rows = self.0.sessions.call(by, "delete_done", values)?;
+        let count = one(&rows)?.try_get::<_, i64>(0).map_err(unreadable)?;
+        Ok(usize::try_from(count).unwrap_or(0))
     }
 }
 

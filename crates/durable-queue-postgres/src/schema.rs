@@ -112,7 +112,7 @@ pub(super) fn parameter_types(function: &str) -> &'static [Type] {
         "dead_letters_10" => &[Type::TEXT, Type::INT8, Type::INT8],
         "look_9" | "redrive" | "delete_dead" => &[Type::TEXT, Type::INT8_ARRAY],
         "serialize_keys" => &[Type::TEXT, Type::BOOL],
-        "stats_7" | "cancel_requests" => &[Type::TEXT, Type::INT8],
+        "stats_7" | "cancel_requests" | "fate" | "delete_done" => &[Type::TEXT, Type::INT8],
         "listen" => &[Type::TEXT],
         _ => &[Type::INT8_ARRAY], // `ENDED`.
     }

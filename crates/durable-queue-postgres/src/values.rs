@@ -1,10 +1,11 @@
 //! Conversion of values to parameters.
 
 use std::fmt;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use durable_queue::internals::Sizes;
-use durable_queue::store::{Act, JobState, Lease, ListedJob, Settle};
+use durable_queue::store::{Act, DoneJob, Fate, JobState, Keep, Lease, ListedJob, Settle};
 use durable_queue::{ErrorKind, JobId, Merge, NewJob, Put, StoreError, StoreTime, Token, When};
 use postgres::Row;
 use postgres::types::{IsNull, ToSql, Type, accepts, to_sql_checked};
@@ -193,6 +194,7 @@ const BURY: i16 = 4;
 const RELEASE: i16 = 5;
 const AGAIN: i16 = 6;
 const POSTPONE: i16 = 7;
+const KEEP: i16 = 8;
 
 /// Settles as parameters of the function `turn`.
 pub(super) struct Settles {
@@ -222,6 +224,7 @@ impl Settles {
                 Act::Start { lease } => (START, (micros(lease), true)),
                 Act::Extend { lease } => (EXTEND, (micros(lease), true)),
                 Act::Ack => (ACK, (0, true)),
+                Act::Keep(keep) => (KEEP, (micros(keep.span), true)),
                 Act::Retry { when, .. } => (RETRY, time(when)),
                 Act::Bury { .. } => (BURY, (0, true)),
                 // The number of attempts to subtract.
@@ -232,6 +235,7 @@ impl Settles {
             };
             let error = match settle.act {
                 Act::Bury { error, .. } | Act::Reject { error, .. } => Some(storable(error)),
+                Act::Keep(Keep { result, .. }) => result.map(hexadecimal),
                 _ => None,
             };
             all.acts.push(act);
@@ -259,15 +263,44 @@ fn storable(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
+fn hexadecimal(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |of: u8| char::from(DIGITS[usize::from(of)]);
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.map(digit).collect()
+}
+
 fn failures(settles: &[Settle<'_>]) -> Option<Vec<Option<String>>> {
     let failures = settles.iter().map(|settle| match settle.act {
         Act::Retry { failures, .. } | Act::Bury { failures, .. } | Act::Reject { failures, .. } => {
             failures.map(storable)
         }
+        Act::Keep(keep) => Some(micros(keep.took).to_string()),
         _ => None,
     });
     let failures: Vec<_> = failures.collect();
     failures.iter().any(Option::is_some).then_some(failures)
+}
+
+/// Parses the row of `fate`.
+pub(super) fn fate(row: &Row, id: JobId) -> Result<Fate, postgres::Error> {
+    Ok(match row.try_get(0)? {
+        1 => Fate::Open,
+        2 => Fate::Done(DoneJob {
+            id,
+            key: row.try_get(2)?,
+            kind: row.try_get(3)?,
+            attempts: attempts(row.try_get(4)?),
+            finished: StoreTime::from_micros(row.try_get(5)?),
+            took: Duration::from_micros(row.try_get::<_, i64>(6)?.unsigned_abs()),
+            until: StoreTime::from_micros(row.try_get(7)?),
+            result: row.try_get(8)?,
+        }),
+        3 => Fate::Dead {
+            error: row.try_get(1)?,
+        },
+        _ => Fate::Gone,
+    })
 }
 
 /// Parses the first columns of `turn_10` and `held_by_10`.

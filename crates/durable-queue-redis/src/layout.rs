@@ -21,8 +21,8 @@ use super::session::Way;
 /// The version of keys and records that this crate writes.
 ///
 /// Version 2 added urgent jobs, in their own sorted set; version 3 added postponed jobs; version 4 added kinds,
-/// options, failures and marks. Records of older versions are valid without them. A process that is running while
-/// another one raises the version continues until its next session.
+/// options, failures, marks and done jobs. Records of older versions are valid without them. A process that is running
+/// while another one raises the version continues until its next session.
 pub(super) const VERSION: u32 = 4;
 
 /// The record of this version. Processes of version 3 may use the keys: they leave the keys that version 4 has
@@ -33,9 +33,9 @@ pub(super) const VERSION: u32 = 4;
 const RECORD: &str = "4:3";
 
 /// The keys of a queue, in the order of `lua/common.lua`.
-pub(super) const KEYS: [&str; 12] = [
+pub(super) const KEYS: [&str; 14] = [
     "due", "lease", "urgent", "job", "payload", "pending", "running", "dead", "letter", "state",
-    "extra", "marked",
+    "extra", "marked", "done", "until",
 ];
 
 /// The number of slots of a cluster.

@@ -78,8 +78,8 @@ use std::time::Duration;
 
 use durable_queue::internals::{ANYTHING, Hub};
 use durable_queue::store::{
-    Act, CANCEL_REQUEST_LIMIT, COUNT_LIMIT, Claim, Claimed, DeadJob, Lease, ListedJob, RECALL,
-    Result, Settle, Store, StoreStats, Turn, Watch, announced,
+    Act, CANCEL_REQUEST_LIMIT, COUNT_LIMIT, Claim, Claimed, DeadJob, Fate, Lease, ListedJob,
+    RECALL, Result, Settle, Store, StoreStats, Turn, Watch, announced,
 };
 use durable_queue::{
     Cancelled, ErrorKind, JobId, NewJob, Notifier, Put, Reset, StoreError, StoreTime, Threads,
@@ -172,10 +172,14 @@ impl RedisStore {
                 command.arg(id_text(*id));
             }
         })?;
-        match counted {
-            Value::Int(count) => Ok(usize::try_from(count).unwrap_or(0)),
-            _ => Err(StoreError::lost_answer(ErrorKind::Corrupt)),
-        }
+        self::counted(&counted)
+    }
+}
+
+fn counted(answer: &Value) -> Result<usize> {
+    match answer {
+        Value::Int(count) => Ok(usize::try_from(*count).unwrap_or(0)),
+        _ => Err(StoreError::lost_answer(ErrorKind::Corrupt)),
     }
 }
 
@@ -375,5 +379,19 @@ impl Store for RedisStore {
 
     fn threads(&self) -> Option<Threads> {
         Some(self.0.threads.clone())
+    }
+
+    fn fate(&self, name: &str, id: JobId) -> Result<Fate> {
+        let answer = self.call(Call::Fate, name, |command| {
+            command.arg(id_text(id));
+        })?;
+        Answer::of(answer)?.fate(id)
+    }
+
+    fn delete_done(&self, name: &str, most: u32) -> Result<usize> {
+        let deleted = self.call(Call::DeleteDone, name, |command| {
+            command.arg(most);
+        })?;
+        counted(&deleted)
     }
 }

@@ -23,6 +23,8 @@ pub(super) enum Call {
     Dead,
     Redrive,
     DeleteDead,
+    Fate,
+    DeleteDone,
 }
 
 /// Without flags, a script needs memory. `allow-oom` scripts settle jobs and work without.
@@ -57,7 +59,7 @@ end
 ";
 
 impl Call {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 15] = [
         Self::Enqueue,
         Self::Turn,
         Self::Cancel,
@@ -71,6 +73,8 @@ impl Call {
         Self::Dead,
         Self::Redrive,
         Self::DeleteDead,
+        Self::Fate,
+        Self::DeleteDone,
     ];
 
     /// Returns the first line, whether the script announces, and its body.
@@ -101,6 +105,12 @@ impl Call {
                 false,
                 include_str!("lua/delete_dead.lua"),
             ),
+            Self::Fate => (READS, false, include_str!("lua/fate.lua")),
+            Self::DeleteDone => (
+                WRITES_IN_ANY_CASE,
+                false,
+                include_str!("lua/delete_done.lua"),
+            ),
         }
     }
 
@@ -118,8 +128,8 @@ impl Call {
             | Self::SerializeKeys
             | Self::Redrive
             | Self::DeleteDead => Need::Sure,
-            Self::Turn | Self::HeldBy | Self::CancelRequests => Need::Quick,
-            Self::Stats | Self::List | Self::Dead => Need::Nothing,
+            Self::Turn | Self::HeldBy | Self::CancelRequests | Self::DeleteDone => Need::Quick,
+            Self::Stats | Self::List | Self::Dead | Self::Fate => Need::Nothing,
         }
     }
 }

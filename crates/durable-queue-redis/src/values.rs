@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use durable_queue::internals::Sizes;
 use durable_queue::store::{
-    Act, Claim, DeadJob, JobState, Lease, ListedJob, Result, Settle, Verdict,
+    Act, Claim, DeadJob, DoneJob, Fate, JobState, Keep, Lease, ListedJob, Result, Settle, Verdict,
 };
 use durable_queue::{
     ErrorKind, JobId, Merge, NewJob, Put, StoreError, StoreTime, Token, When, Which,
@@ -121,6 +121,15 @@ pub(super) fn add_settle(call: &mut Cmd, settle: &Settle<'_>) {
         Act::Ack => {
             begin("ack");
             call.arg("");
+        }
+        Act::Keep(Keep { span, took, result }) => {
+            begin("keep");
+            let mut value = format!("{} {}", micros(span), micros(took)).into_bytes();
+            if let Some(result) = result {
+                value.extend_from_slice(b" =");
+                value.extend_from_slice(result);
+            }
+            call.arg(value);
         }
         Act::Again { when } => {
             begin("again");
@@ -354,6 +363,28 @@ impl Answer {
                 job.failures = answer.maybe_text()?;
             }
             Ok(job)
+        })
+    }
+
+    pub(super) fn fate(mut self, id: JobId) -> Result<Fate> {
+        if self.is_at_end() {
+            return Ok(Fate::Gone);
+        }
+        Ok(match self.number()? {
+            1 => Fate::Open,
+            2 => Fate::Done(DoneJob {
+                id,
+                attempts: self.count()?,
+                finished: self.time()?,
+                took: Duration::from_micros(self.number()?.unsigned_abs()),
+                until: self.time()?,
+                key: self.maybe_bytes()?,
+                kind: self.maybe_text()?,
+                result: self.maybe_bytes()?,
+            }),
+            _ => Fate::Dead {
+                error: self.maybe_text()?.ok_or_else(unreadable)?,
+            },
         })
     }
 

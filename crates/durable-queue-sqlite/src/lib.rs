@@ -44,8 +44,8 @@ use std::time::Duration;
 
 use durable_queue::internals::{ANYTHING, Own, SharedClock};
 use durable_queue::store::{
-    Act, CANCEL_REQUEST_LIMIT, COUNT_LIMIT, Claim, DeadJob, JobState, Lease, ListedJob, RECALL,
-    Result, Settle, Store, StoreStats, Turn, Verdict, Watch, announced,
+    Act, CANCEL_REQUEST_LIMIT, COUNT_LIMIT, Claim, DeadJob, DoneJob, Fate, JobState, Keep, Lease,
+    ListedJob, RECALL, Result, Settle, Store, StoreStats, Turn, Verdict, Watch, announced,
 };
 use durable_queue::{
     Cancelled, ErrorKind, JobId, Limit, Merge, NewJob, Notifier, Notifiers, Put, Reset, StoreClock,
@@ -565,6 +565,13 @@ fn settle(
             execute(connection, sql::EXTEND, params![id, token, until])?
         }
         Act::Ack => execute(connection, sql::DELETE_STARTED, held)?,
+        Act::Keep(Keep { span, took, result }) => {
+            let until = now.after(span).as_micros();
+            let took = StoreTime::from_micros(0).after(took).as_micros();
+            let kept = params![id, token, until, now.as_micros(), took, result];
+            execute(connection, sql::KEEP, kept)?;
+            execute(connection, sql::DELETE_STARTED, held)?
+        }
         Act::Again { when } => {
             let [at, most] = [when.resolve(now), StoreTime::NEVER].map(StoreTime::as_micros);
             match execute(connection, sql::AGAIN, params![id, token, at, most])? {
@@ -932,6 +939,47 @@ impl Store for SqliteStore {
 
     fn threads(&self) -> Option<Threads> {
         Some(self.0.threads.clone())
+    }
+
+    fn fate(&self, name: &str, id: JobId) -> Result<Fate> {
+        self.read(|tx, now| {
+            let Some(queue) = queue_if_there(tx, name)? else {
+                return Ok(Fate::Gone);
+            };
+            let values = params![queue.id, number(id)];
+            if find(tx, sql::IS_OPEN, values, |_| Ok(()))?.is_some() {
+                return Ok(Fate::Open);
+            }
+            if let Some(error) = find(tx, sql::ERROR_OF, values, |row| row.get(0))? {
+                return Ok(Fate::Dead { error });
+            }
+            let values = params![queue.id, number(id), now.as_micros()];
+            let done = find(tx, sql::DONE, values, |row| {
+                let took: i64 = row.get(4)?;
+                Ok(DoneJob {
+                    id,
+                    key: row.get(0)?,
+                    kind: row.get(1)?,
+                    attempts: row.get(2)?,
+                    finished: StoreTime::from_micros(row.get(3)?),
+                    took: Duration::from_micros(took.unsigned_abs()),
+                    until: StoreTime::from_micros(row.get(5)?),
+                    result: row.get(6)?,
+                })
+            })?;
+            Ok(done.map_or(Fate::Gone, Fate::Done))
+        })
+    }
+
+    fn delete_done(&self, name: &str, most: u32) -> Result<usize> {
+        // Not synced: rows that a power failure brings back are deleted again.
+        self.change(false, |tx, now| {
+            let Some(queue) = queue_if_there(tx, name)? else {
+                return Ok(0);
+            };
+            let values = params![queue.id, now.as_micros(), most];
+            execute(tx, sql::DELETE_DONE, values)
+        })
     }
 }
 

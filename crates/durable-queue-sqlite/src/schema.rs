@@ -99,6 +99,8 @@ const STEPS: [&str; 8] = [
     //
     // Limits of kinds. `place` is the number of the limit under which a job is held, or was called; negative
     // while it is parked. Jobs without limits are in neither index.
+    //
+    // Done jobs that are kept, `until` a time.
     concat!(
         "ALTER TABLE durable_job ADD COLUMN kind TEXT;
     ALTER TABLE durable_job ADD COLUMN options TEXT;
@@ -122,6 +124,18 @@ const STEPS: [&str; 8] = [
     ALTER TABLE durable_job ADD COLUMN place INTEGER;
     CREATE INDEX durable_job_place ON durable_job (place, due, id) WHERE place > 0;
     CREATE INDEX durable_job_parked ON durable_job (place, urgent DESC, at, id) WHERE place < 0;
+    CREATE TABLE durable_done (
+        id INTEGER PRIMARY KEY,
+        queue INTEGER NOT NULL,
+        until INTEGER NOT NULL,
+        finished INTEGER NOT NULL,
+        took INTEGER NOT NULL,
+        attempts INTEGER NOT NULL,
+        key BLOB,
+        kind TEXT,
+        result BLOB
+    ) STRICT;
+    CREATE INDEX durable_done_until ON durable_done (queue, until);
     DROP VIEW durable_push;
     CREATE VIEW durable_push (queue, payload, due, key, urgent, merge, most, kind, options, open) AS
         SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL WHERE 0;

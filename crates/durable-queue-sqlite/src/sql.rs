@@ -191,6 +191,24 @@ pub(super) const BURY: &str = "INSERT INTO durable_dead
     FROM durable_job
     WHERE id = ?1 AND token = ?2 AND started = 1";
 
+/// Keeps a job that is done. It has no earlier entry, because its id is never used again.
+pub(super) const KEEP: &str = "INSERT INTO durable_done
+    (id, queue, until, finished, took, attempts, key, kind, result)
+    SELECT id, queue, ?3, ?4, ?5, attempts, key, kind, ?6
+    FROM durable_job
+    WHERE id = ?1 AND token = ?2 AND started = 1";
+
+pub(super) const IS_OPEN: &str = "SELECT 1 FROM durable_job WHERE id = ?2 AND queue = ?1";
+
+pub(super) const ERROR_OF: &str = "SELECT error FROM durable_dead WHERE id = ?2 AND queue = ?1";
+
+pub(super) const DONE: &str = "SELECT key, kind, attempts, finished, took, until, result
+    FROM durable_done WHERE id = ?2 AND queue = ?1 AND until > ?3";
+
+pub(super) const DELETE_DONE: &str = "DELETE FROM durable_done WHERE id IN (
+    SELECT id FROM durable_done INDEXED BY durable_done_until
+    WHERE queue = ?1 AND until <= ?2 ORDER BY until LIMIT ?3)";
+
 pub(super) const BY_ID: &str =
     "SELECT id, started, due, attempts, payload, at, token, key, run FROM durable_job
     WHERE id = ?2 AND queue = ?1";
@@ -303,7 +321,7 @@ pub(super) const ADD_QUEUE: &str = "INSERT INTO durable_queue (name) VALUES (?1)
 
 /// All statements that read jobs, with their numbers of parameters.
 #[cfg(all(test, not(anthill_loom)))]
-pub(super) const READS: [&str; 48] = [
+pub(super) const READS: [&str; 53] = [
     PENDING,
     MERGE,
     DUE_URGENT,
@@ -345,6 +363,11 @@ pub(super) const READS: [&str; 48] = [
     RETRY,
     RELEASE,
     BURY,
+    KEEP,
+    IS_OPEN,
+    ERROR_OF,
+    DONE,
+    DELETE_DONE,
     BY_ID,
     BY_KEY,
     LIST_OF_MOMENT,

@@ -165,7 +165,7 @@ fn no_statement_scans_the_jobs_or_sorts_them() {
             .expect("a plan");
         let steps: Vec<String> = steps.map(|step| step.expect("a step")).collect();
         let is_bad = |step: &String| {
-            let of_jobs = ["durable_job", "other", "own"]
+            let of_jobs = ["durable_job", "durable_done", "other", "own"]
                 .iter()
                 .any(|it| step.contains(it));
             (step.contains("SCAN") && of_jobs) || step.contains("TEMP B-TREE")

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use durable_queue::internals::ANYTHING;
-use durable_queue::store::{Act, Claim, Lease, ListedJob, Settle, Verdict};
+use durable_queue::store::{Act, Claim, Fate, Lease, ListedJob, Settle, Verdict};
 use durable_queue::{
     CarriedOut, DurableQueue, ErrorKind, JobId, Merge, NewJob, Notifier, SettleError, Store,
     StoreError, StoreTime, Token, When,
@@ -105,6 +105,8 @@ pub fn all_calls(store: &impl Store, jobs: usize) {
     let none = JobId::from_u64(1 << 40);
     assert!(store.cancel("queue", none.into()).is_ok());
     assert!(store.reset("queue", puts[0].id().into(), When::NOW).is_ok());
+    assert_eq!(store.fate("queue", none).unwrap(), Fate::Gone);
+    assert_eq!(store.delete_done("queue", 1).unwrap(), 0);
 }
 
 /// Forks. The child makes all calls of its parent's store, calls `more`, and drops the store. Returns in the
@@ -137,6 +139,8 @@ pub fn a_forked_child_is_refused<S: Store>(
             store.dead("queue", None, 1).err(),
             store.redrive("queue", &[id]).err(),
             store.delete_dead("queue", &[id]).err(),
+            store.fate("queue", id).err(),
+            store.delete_done("queue", 1).err(),
             more(&store).or(Some(StoreError::new(ErrorKind::Forked))),
         ];
         for (call, error) in refused.into_iter().enumerate() {

@@ -249,6 +249,11 @@ fn operating_calls<S: Store>(queue: &DurableQueue<String, S>, called: &mut Calle
             "redrive",
             "delete_dead",
             "store_stats",
+            "fate",
+            "result",
+            "result_timeout",
+            "fate_async",
+            "result_async",
             "pause_async",
             "serialize_keys_async",
             "limit_async",
@@ -280,6 +285,11 @@ fn operating_calls<S: Store>(queue: &DurableQueue<String, S>, called: &mut Calle
     queue.redrive(&[none]).unwrap();
     queue.delete_dead(&[none]).unwrap();
     queue.store_stats().unwrap();
+    queue.fate(none).unwrap();
+    queue.result(none).unwrap_err();
+    queue.result_timeout(none, LONG).unwrap_err();
+    block_on(queue.fate_async(none)).unwrap();
+    block_on(queue.result_async(none)).unwrap_err();
     block_on(queue.pause_async(true)).unwrap();
     block_on(queue.pause_async(false)).unwrap();
     block_on(queue.serialize_keys_async(true)).unwrap();
@@ -398,6 +408,7 @@ fn every_settle<S: Store>(
     );
     assert_eq!((job.key(), job.schedule(), job.as_str()), (None, None, ""));
     assert_eq!(job.kind(), None);
+    assert!(job.set_result("").is_err(), "done jobs are not kept");
     assert!(job.due() < StoreTime::NEVER && job.id() != JobId::from_u64(0));
     name(
         called,
@@ -416,6 +427,7 @@ fn every_settle<S: Store>(
             "key",
             "kind",
             "schedule",
+            "set_result",
             "deref",
         ],
     );

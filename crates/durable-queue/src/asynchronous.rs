@@ -108,9 +108,9 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         pushed(jobs, async move {
             let owned = owned?;
             shared
-                .call(move |Shared { store, name, .. }| {
+                .call(move |shared| {
                     let jobs: Vec<_> = owned.iter().map(OwnedJob::as_new).collect();
-                    store.enqueue(name, &jobs)
+                    shared.enter_many(&jobs)
                 })
                 .await
         })
@@ -119,7 +119,10 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// Encodes the value, on the caller's thread.
     fn owned(&self, value: &T, job: NewJob<'_>) -> Result<OwnedJob> {
         let payload = encoded(value)?.into_owned();
-        Ok(OwnedJob::with_payload(payload, self.marks.mark(job)))
+        let job = self.marks.mark(job);
+        let options = self.options(job.options);
+        let options = options.as_deref();
+        Ok(OwnedJob::with_payload(payload, NewJob { options, ..job }))
     }
 
     /// Async version of [`cancel`](Self::cancel): see [`CallFuture`].
@@ -243,7 +246,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         CallFuture::new(shared.shutdown_async(deadline))
     }
 
-    fn call<R: Clone + Send + 'static>(
+    pub(crate) fn call<R: Clone + Send + 'static>(
         &self,
         call: impl FnOnce(&Shared<S>) -> Result<R> + Send + 'static,
     ) -> CallFuture<Result<R>> {
@@ -282,7 +285,7 @@ impl OwnedWhich {
 
 impl<S: Store> Shared<S> {
     /// Makes a call on a call thread. Dropped before the call has started, the future withdraws it.
-    async fn call<R: Clone + Send + 'static>(
+    pub(crate) async fn call<R: Clone + Send + 'static>(
         self: Arc<Self>,
         call: impl FnOnce(&Self) -> Result<R> + Send + 'static,
     ) -> Result<R> {
@@ -313,12 +316,24 @@ impl<S: Store> Shared<S> {
         }
         if !Combiner::combines(&job.as_new()) {
             return self
-                .call(move |shared| shared.enter_alone(job.as_new()))
+                .call(move |shared| {
+                    let job = job.as_new();
+                    shared.observe_push(&[job], || shared.enter_alone(job))
+                })
                 .await;
         }
+        let begun = self.config.observer.as_ref().map(|observer| {
+            let begun = self.control.clock.now();
+            (Arc::clone(observer), job.kind().map(str::to_owned), begun)
+        });
         let reply = Reply::new();
         let ticket = self.pushes.enqueue(job, Arc::clone(&reply), &self);
-        answer_of(&reply, &self.pushes, ticket).await
+        let answer = answer_of(&reply, &self.pushes, ticket).await;
+        if let Some((observer, kind, begun)) = begun {
+            let took = self.control.clock.now().saturating_duration_since(begun);
+            observer.pushed(kind.as_deref(), 1, took, &answer);
+        }
+        answer
     }
 
     async fn shutdown_async(self: Arc<Self>, deadline: Option<Instant>) -> ShutDown {

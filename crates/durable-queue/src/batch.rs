@@ -8,7 +8,6 @@ use crate::error::PushError;
 use crate::job::{JobId, Merge, NewJob, Put};
 use crate::payload::Payload;
 use crate::queue::{DurableQueue, encoded};
-use crate::shared::Shared;
 use crate::store::{Result, Store};
 use crate::time::When;
 
@@ -104,9 +103,8 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// # Errors
     /// The store's error, with the jobs.
     pub fn push_many(&self, jobs: Vec<Push<T>>) -> Result<Vec<Put>, PushError<Vec<Push<T>>>> {
-        let Shared { store, name, .. } = &**self.shared();
         let all = jobs.iter().map(Push::parts);
-        let entered = self.enter_all(all, |jobs| store.enqueue(name, jobs));
+        let entered = self.enter_all(all, |jobs| self.shared().enter_many(jobs));
         entered.map_err(|error| PushError { value: jobs, error })
     }
 
@@ -118,10 +116,9 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         &self,
         values: Vec<(T, When)>,
     ) -> Result<Vec<JobId>, PushError<Vec<(T, When)>>> {
-        let Shared { store, name, .. } = &**self.shared();
         let job = |when: &When| NewJob::plain(&[], *when);
         let jobs = values.iter().map(|(value, when)| (value, job(when)));
-        match self.enter_all(jobs, |jobs| store.enqueue(name, jobs)) {
+        match self.enter_all(jobs, |jobs| self.shared().enter_many(jobs)) {
             Ok(puts) => Ok(puts.into_iter().map(Put::id).collect()),
             Err(error) => Err(PushError {
                 value: values,
@@ -136,11 +133,16 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         jobs: impl Iterator<Item = (&'a T, NewJob<'a>)>,
         enter: impl FnOnce(&[NewJob<'_>]) -> Result<R>,
     ) -> Result<R> {
-        let encoded = jobs.map(|(value, job)| Ok((encoded(value)?, job)));
+        let encoded = jobs.map(|(value, job)| {
+            let job = self.marks.mark(job);
+            Ok((encoded(value)?, self.options(job.options), job))
+        });
         let encoded: Vec<_> = encoded.collect::<Result<_>>()?;
-        let jobs = encoded
-            .iter()
-            .map(|(payload, job)| self.marks.mark(NewJob { payload, ..*job }));
+        let jobs = encoded.iter().map(|(payload, options, job)| NewJob {
+            payload,
+            options: options.as_deref(),
+            ..*job
+        });
         enter(&jobs.collect::<Vec<_>>())
     }
 }

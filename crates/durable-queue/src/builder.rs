@@ -15,6 +15,7 @@ use crate::config::{
     SCATTER,
 };
 use crate::error::StoreError;
+use crate::hooks::{Hooks, Observer};
 #[cfg(doc)]
 use crate::horizon::{HORIZON, LONGEST_HORIZON};
 use crate::job::JobId;
@@ -64,11 +65,13 @@ impl<T: Payload, S: Store> Builder<T, S> {
                 confirm: true,
                 rate: None,
                 on_error: None,
+                observer: None,
             },
             policy: Policy {
                 limiter: Box::new(Jittered::new(limiter, Jitter::Percent(SCATTER))),
                 max_attempts: MAX_ATTEMPTS,
                 kinds: Mutex::new(BTreeMap::new()),
+                keep_done: None,
             },
             threads: None,
             values: PhantomData,
@@ -203,11 +206,39 @@ impl<T: Payload, S: Store> Builder<T, S> {
         self
     }
 
+    /// Keeps jobs that handlers of this process have acknowledged, for `span` by the store's clock, with the duration of
+    /// the last attempt and the [result](crate::Claimed::set_result). [`result`](DurableQueue::result) waits for them,
+    /// in any process. Default: done jobs are deleted at once, as if they had never existed.
+    ///
+    /// The process that acknowledges a job decides whether and how long it is kept: use the same value in all processes
+    /// with handlers. A process that only waits needs none. A repeating job is kept only when it ends; its single runs
+    /// are not.
+    ///
+    /// # Cost
+    /// The acknowledgement writes a row and an index entry more, in the same commit. The queue's pump deletes rows whose
+    /// time is over, at most [`DONE_BATCH`](crate::DONE_BATCH) in a call of the store between two turns, and looks for
+    /// them at most once a minute, or once per `span` if that is shorter. If no process of a queue keeps done jobs any
+    /// more, the rest remains until [`Store::delete_done`] is called.
+    #[doc(alias = "retention")]
+    pub fn keep_done(mut self, span: Duration) -> Self {
+        self.policy.keep_done = Some(span);
+        self
+    }
+
     /// Sets a hook that the pump calls for each error. The hook must not block, because due jobs wait for it, also
     /// those of other queues with the same [threads](Self::threads).
     /// The pump retries in any case.
     pub fn on_error(mut self, hook: impl Fn(&StoreError) + Send + Sync + 'static) -> Self {
         self.config.on_error = Some(Arc::new(hook));
+        self
+    }
+
+    /// Sets functions that are called around pushes and attempts, for metrics and traces. Default: none. Replaces
+    /// earlier ones.
+    #[doc(alias = "metrics")]
+    #[doc(alias = "tracing")]
+    pub fn hooks(mut self, hooks: impl Hooks) -> Self {
+        self.config.observer = Some(Arc::new(Observer::new(hooks, &self.name)));
         self
     }
 

@@ -14,7 +14,9 @@ use crate::config::{LONGEST_LEASE, Policy};
 use crate::control::Control;
 use crate::error::SettleError;
 use crate::failures::{self, Failed, Failure};
-use crate::job::JobId;
+use crate::hooks::{self, HandedOut, Observed, Outcome};
+use crate::job::{JobId, Retried};
+use crate::kept::{Kept, SetResultError};
 use crate::payload::{Payload, decoded};
 use crate::policy::JobPolicy;
 use crate::reply::{Reply, SettleFuture};
@@ -70,20 +72,11 @@ pub(crate) struct Guard {
     policy: Arc<Policy>,
     /// Precedes the queue's.
     own: Option<Arc<JobPolicy>>,
+    /// `None` if no hook observes the attempt.
+    observed: Option<Box<Observed>>,
+    /// `None` if done jobs are not kept.
+    kept: Option<Arc<Kept>>,
     settled: bool,
-}
-
-/// Result of a failed attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retried {
-    /// The job is handed out again at this time.
-    Again(When),
-    /// No attempt was left: the job is a dead letter.
-    Buried,
-    /// No attempt was left for this run: the repeating job is due at its next time.
-    NextTime,
-    /// The job was [cancelled](Claimed::is_cancelled): it has ended.
-    Cancelled,
 }
 
 impl<T: Payload> Claimed<T> {
@@ -110,6 +103,7 @@ impl<T: Payload> Claimed<T> {
             mut lease,
             signals,
             policy: own,
+            handed_out,
             ..
         } = given;
         let mut guard = Guard::new(&mut lease, signals, control, policy, own);
@@ -117,6 +111,7 @@ impl<T: Payload> Claimed<T> {
             guard.send(Wish::Release, None);
             return None;
         }
+        guard.start(handed_out, &lease);
         let payload = mem::take(&mut lease.payload);
         let value = match kind {
             Some(kind) if lease.kind.as_deref() != Some(kind) => {
@@ -141,7 +136,7 @@ impl<T: Payload> Claimed<T> {
                 guard,
             }),
             Err(error) => {
-                guard.fail(error);
+                guard.fail(Outcome::Failed, error);
                 None
             }
         }
@@ -267,6 +262,19 @@ impl<T> Claimed<T> {
         failures::read(self.guard.failures.as_deref())
     }
 
+    /// Sets the result that is kept with the job if this attempt acknowledges it: by its guard, or by a handler that
+    /// returns `Ok`. Replaces an earlier one of this attempt. See [`DurableQueue::result`](crate::DurableQueue::result)
+    /// for an example.
+    ///
+    /// # Errors
+    /// [`SetResultError::TooLarge`], and [`SetResultError::NotKept`] without
+    /// [`keep_done`](crate::Builder::keep_done). The job can still be settled in any way; a handler that returns the
+    /// error fails the attempt.
+    pub fn set_result(&self, result: impl Into<Vec<u8>>) -> Result<(), SetResultError> {
+        let kept = self.guard.kept.as_ref().ok_or(SetResultError::NotKept)?;
+        kept.set(result.into())
+    }
+
     /// Marks the job as done. Blocks until the store has committed it.
     ///
     /// # Errors
@@ -278,8 +286,10 @@ impl<T> Claimed<T> {
     /// Async version of [`ack`](Self::ack). The acknowledgement is sent by this call, whether or not the
     /// future is polled. So a batch is settled with one commit: call this for each job, then
     /// [`wait`](SettleFuture::wait).
-    pub fn ack_async(self) -> SettleFuture {
-        self.settle(Wish::Ack, ())
+    pub fn ack_async(mut self) -> SettleFuture {
+        self.guard.ended(Outcome::Done, None, None);
+        let ack = self.guard.ack();
+        self.settle(ack, ())
     }
 
     /// Marks the job as done without waiting: the acknowledgement is part of one of the pump's next calls, if
@@ -287,7 +297,8 @@ impl<T> Claimed<T> {
     /// A lost lease is only counted in [`Stats`](crate::Stats).
     pub fn ack_later(self) {
         let guard = self.into_settled();
-        guard.control.command(Command::ack_later(guard.held));
+        let ack = guard.ack();
+        guard.control.command(Command::later(guard.held, ack));
     }
 
     /// Returns the job with a guard that settles nothing, and its own guard.
@@ -299,6 +310,8 @@ impl<T> Claimed<T> {
             control: Arc::clone(&self.guard.control),
             policy: Arc::clone(&self.guard.policy),
             own: None,
+            observed: None,
+            kept: self.guard.kept.clone(),
             settled: true,
             ..self.guard
         };
@@ -313,12 +326,13 @@ impl<T> Claimed<T> {
             self.ack_later();
             return None;
         }
-        let held = self.into_settled().held;
-        Some(Command::new(held, Wish::Ack, None))
+        let guard = self.into_settled();
+        Some(Command::new(guard.held, guard.ack(), None))
     }
 
     fn into_settled(self) -> Guard {
         let mut guard = self.into_guard();
+        guard.ended(Outcome::Done, None, None);
         guard.settled = true;
         guard
     }
@@ -335,14 +349,14 @@ impl<T> Claimed<T> {
 
     /// Async version of [`retry`](Self::retry). The command is sent by this call: see
     /// [`ack_async`](Self::ack_async).
-    pub fn retry_async(self, reason: impl Into<String>) -> SettleFuture<Retried> {
-        let (wish, retried) = self.guard.failure(None, reason.into());
+    pub fn retry_async(mut self, reason: impl Into<String>) -> SettleFuture<Retried> {
+        let (wish, retried) = self.guard.failed_by(Outcome::Failed, None, reason.into());
         self.settle(wish, retried)
     }
 
     /// Like [`retry`](Self::retry), without waiting.
     pub fn retry_later(self, reason: impl Into<String>) {
-        self.into_guard().fail(reason.into());
+        self.into_guard().fail(Outcome::Failed, reason.into());
     }
 
     /// Like [`retry`](Self::retry), but retries the job at `when` instead of after the back-off.
@@ -359,11 +373,12 @@ impl<T> Claimed<T> {
 
     /// Async version of [`retry_after`](Self::retry_after): see [`retry_async`](Self::retry_async).
     pub fn retry_after_async(
-        self,
+        mut self,
         when: impl Into<When>,
         reason: impl Into<String>,
     ) -> SettleFuture<Retried> {
-        let (wish, retried) = self.guard.failure(Some(when.into()), reason.into());
+        let when = Some(when.into());
+        let (wish, retried) = self.guard.failed_by(Outcome::Failed, when, reason.into());
         self.settle(wish, retried)
     }
 
@@ -391,7 +406,8 @@ impl<T> Claimed<T> {
     }
 
     /// Async version of [`release`](Self::release): see [`ack_async`](Self::ack_async).
-    pub fn release_async(self) -> SettleFuture {
+    pub fn release_async(mut self) -> SettleFuture {
+        self.guard.ended(Outcome::Released, None, None);
         self.settle(Wish::Release, ())
     }
 
@@ -405,8 +421,11 @@ impl<T> Claimed<T> {
     }
 
     /// Async version of [`bury`](Self::bury): see [`ack_async`](Self::ack_async).
-    pub fn bury_async(self, error: impl Into<String>) -> SettleFuture {
-        let wish = self.guard.burial(error.into());
+    pub fn bury_async(mut self, error: impl Into<String>) -> SettleFuture {
+        let error = error.into();
+        self.guard
+            .ended(Outcome::Failed, Some(Retried::Buried), Some(&error));
+        let wish = self.guard.burial(error);
         self.settle(wish, ())
     }
 
@@ -437,6 +456,14 @@ impl<T> Claimed<T> {
         SettleFuture::new(reply, settled)
     }
 
+    /// Runs the handler, which must not unwind, within the hook of the attempt if there is one.
+    pub(crate) fn observe<R>(&mut self, handler: impl FnOnce(&Self) -> R) -> R {
+        let mut observed = self.guard.observed.take();
+        let result = hooks::around(&mut observed, || handler(self));
+        self.guard.observed = observed;
+        result
+    }
+
     pub(crate) fn into_guard(self) -> Guard {
         // USER CODE: the drop of the value. Its panic must not fail a job that is being settled.
         drop_quietly(self.value);
@@ -463,13 +490,22 @@ impl Guard {
             control: Arc::clone(control),
             policy: Arc::clone(policy),
             own,
+            observed: None,
+            kept: policy
+                .keep_done
+                .map(|span| Kept::new(span, control.clock.now())),
             settled: false,
         }
     }
 
+    /// The attempt starts, and so does its hook if there is one.
+    pub(crate) fn start(&mut self, handed_out: Option<HandedOut>, lease: &Lease) {
+        self.observed = handed_out.and_then(|it| it.start(lease, &self.control.clock));
+    }
+
     /// Returns the command that ends the attempt as failed.
     pub(crate) fn into_failure(mut self, error: String) -> Command {
-        let (wish, _) = self.failure(None, error);
+        let (wish, _) = self.failed_by(Outcome::Failed, None, error);
         self.settled = true;
         Command::new(self.held, wish, None)
     }
@@ -477,6 +513,7 @@ impl Guard {
     /// The attempt was ended by another party.
     #[cfg(feature = "async")]
     pub(crate) fn forget(mut self) {
+        self.ended(Outcome::Lost, None, None);
         self.settled = true;
     }
 
@@ -501,16 +538,47 @@ impl Guard {
     pub(crate) fn end(mut self, ended: Result<Result<(), String>, Panic>) -> Option<Command> {
         match ended {
             Ok(Ok(())) => {
+                self.ended(Outcome::Done, None, None);
                 self.settled = true;
-                return Some(Command::ack_later(self.held));
+                return Some(Command::later(self.held, self.ack()));
             }
-            Ok(Err(error)) => self.fail(error),
+            Ok(Err(error)) => self.fail(Outcome::Failed, error),
             Err(payload) => {
                 discard(payload); // The panic hook has shown it.
-                self.fail(PANICKED.to_owned());
+                self.fail(Outcome::Panicked, PANICKED.to_owned());
             }
         }
         None
+    }
+
+    /// Runs a part of the handler, which must not unwind, within the hook of the attempt if there is one.
+    #[cfg(feature = "async")]
+    pub(crate) fn observe<R>(&mut self, part: impl FnOnce() -> R) -> R {
+        hooks::around(&mut self.observed, part)
+    }
+
+    /// Returns the wish that ends the job as done.
+    fn ack(&self) -> Wish {
+        match &self.kept {
+            None => Wish::Ack,
+            Some(kept) => Wish::Keep(Box::new(kept.wish(self.control.clock.now()))),
+        }
+    }
+
+    /// Tells the hook of the attempt.
+    fn ended(&mut self, outcome: Outcome, retried: Option<Retried>, error: Option<&str>) {
+        if self.observed.is_some()
+            && !self.control.is_forked()
+            && let Some(observed) = self.observed.take()
+        {
+            let outcome = match outcome {
+                _ if self.has(Events::LOST) => Outcome::Lost,
+                Outcome::Failed if retried == Some(Retried::Cancelled) => Outcome::Cancelled,
+                Outcome::Released if self.has(Events::CANCELLED) => Outcome::Cancelled,
+                outcome => outcome,
+            };
+            observed.end(outcome, retried, error, &self.control.clock);
+        }
     }
 
     /// The one settle of this guard.
@@ -562,8 +630,21 @@ impl Guard {
         )
     }
 
-    fn fail(&mut self, error: String) {
-        let (wish, _) = self.failure(None, error);
+    /// Like [`failure`](Self::failure). Tells the hook of the attempt.
+    fn failed_by(
+        &mut self,
+        outcome: Outcome,
+        when: Option<When>,
+        error: String,
+    ) -> (Wish, Retried) {
+        let shown = self.observed.is_some().then(|| error.clone());
+        let (wish, retried) = self.failure(when, error);
+        self.ended(outcome, Some(retried), shown.as_deref());
+        (wish, retried)
+    }
+
+    fn fail(&mut self, outcome: Outcome, error: String) {
+        let (wish, _) = self.failed_by(outcome, None, error);
         self.send(wish, None);
     }
 
@@ -573,8 +654,9 @@ impl Guard {
             return;
         }
         if self.control.is_open() {
-            self.fail(DROPPED.to_owned());
+            self.fail(Outcome::Failed, DROPPED.to_owned());
         } else {
+            self.ended(Outcome::Released, None, None);
             self.send(Wish::Release, None);
         }
     }
@@ -588,9 +670,12 @@ impl Drop for Guard {
         )]
         let is_panic = std::thread::panicking();
         if is_panic && !self.settled && !self.control.is_forked() {
-            self.fail(PANICKED.to_owned());
+            self.fail(Outcome::Panicked, PANICKED.to_owned());
         }
         self.abandon();
+        if let Some(observed) = self.observed.take() {
+            observed.forget(); // In a forked child.
+        }
     }
 }
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use crate::error::SettleError;
 use crate::failures::Failed;
+use crate::hooks::HandedOut;
 use crate::job::{JobId, Token};
+use crate::kept::KeepWish;
 use crate::policy::JobPolicy;
 use crate::reply::{Answer, Reply};
 use crate::signals::Signals;
@@ -51,6 +53,8 @@ pub(crate) enum Wish {
     /// The job was handed out without confirmation; the lease lasts this long from now.
     Start(Duration),
     Ack,
+    /// Acknowledges a job that is kept.
+    Keep(Box<KeepWish>),
     /// Acknowledges a run of a repeating job.
     Again(When),
     Retry(When, Failed),
@@ -66,6 +70,7 @@ impl Wish {
         match self {
             Self::Start(lease) => Act::Start { lease: *lease },
             Self::Ack => Act::Ack,
+            Self::Keep(keep) => Act::Keep(keep.as_keep()),
             Self::Again(when) => Act::Again { when: *when },
             Self::Retry(when, failed) => Act::Retry {
                 when: *when,
@@ -102,8 +107,8 @@ impl Command {
     }
 
     /// An acknowledgement without a waiter.
-    pub(crate) fn ack_later(held: Held) -> Self {
-        let mut command = Self::new(held, Wish::Ack, None);
+    pub(crate) fn later(held: Held, ack: Wish) -> Self {
+        let mut command = Self::new(held, ack, None);
         command.can_wait = true;
         command
     }
@@ -134,4 +139,6 @@ pub(crate) struct Ready {
     /// The policy that precedes the queue's.
     pub(crate) policy: Option<Arc<JobPolicy>>,
     pub(crate) limit: Option<TimeLimit>,
+    /// `None` if the queue has no hooks.
+    pub(crate) handed_out: Option<HandedOut>,
 }

@@ -11,6 +11,7 @@ use sync_shim::Mutex;
 use sync_shim::foreign::{discard, guarded};
 
 use crate::error::StoreError;
+use crate::hooks::Observer;
 use crate::job::JobId;
 use crate::policy::JobPolicy;
 use crate::store::Lease;
@@ -60,6 +61,7 @@ pub(crate) struct Config {
     pub(crate) confirm: bool,
     pub(crate) rate: Option<Rate>,
     pub(crate) on_error: Option<Hook>,
+    pub(crate) observer: Option<Arc<Observer>>,
 }
 
 impl fmt::Debug for Config {
@@ -76,12 +78,14 @@ impl fmt::Debug for Config {
     }
 }
 
-/// Consequences of a failed attempt, by default.
+/// Consequences of an attempt, by default.
 pub(crate) struct Policy {
     pub(crate) limiter: Box<dyn RateLimiter<JobId>>,
     pub(crate) max_attempts: u32,
     /// The policies of kinds, of this process's workers.
     pub(crate) kinds: Mutex<BTreeMap<&'static str, Arc<JobPolicy>>>,
+    /// How long done jobs are kept.
+    pub(crate) keep_done: Option<Duration>,
 }
 
 impl Policy {
@@ -125,6 +129,7 @@ impl fmt::Debug for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Policy")
             .field("max_attempts", &self.max_attempts)
+            .field("keep_done", &self.keep_done)
             .finish_non_exhaustive()
     }
 }

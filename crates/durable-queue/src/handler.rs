@@ -111,7 +111,7 @@ where
         if let Some(limit) = &limit {
             limit.begin(control.clock.now());
         }
-        let (job, guard) = Claimed::<T>::of(job, control, policy, self.terms.kind)?.lend();
+        let (job, mut guard) = Claimed::<T>::of(job, control, policy, self.terms.kind)?.lend();
         // The pump that ends the attempt at its time limit tells it by the loss of the lease.
         let ends_on = match limit {
             Some(_) => self.terms.ends_on.and(Events::LOST),
@@ -119,7 +119,7 @@ where
         };
         let end = guard.end_signal(ends_on);
         // USER CODE: the handler, which makes its future. A panic fails the attempt.
-        match guarded(|| Box::pin((self.handler)(Job(job)))) {
+        match guard.observe(|| guarded(|| Box::pin((self.handler)(Job(job))))) {
             Ok(future) => Some(Running {
                 future,
                 guard,
@@ -161,7 +161,7 @@ where
             let is_over = running.limit.as_ref().is_some_and(TimeLimit::is_over);
             if is_over || running.guard.has(self.terms.ends_on) {
                 // USER CODE: the drop of the handler's future. A panic is caught.
-                drop_quietly(running.future);
+                running.guard.observe(|| drop_quietly(running.future));
                 if is_over {
                     running.guard.forget(); // The pump has ended the attempt.
                     return Poll::Ready(None);
@@ -173,9 +173,12 @@ where
         }
         // USER CODE: the poll of the handler's future, and the conversion, `Display` and `source` of its error. A panic
         // fails the attempt.
-        let polled = guarded(|| {
-            let polled = running.future.as_mut().poll(context);
-            polled.map_err(|error| with_causes(&*error.into()))
+        let Running { future, guard, .. } = &mut running;
+        let polled = guard.observe(|| {
+            guarded(|| {
+                let polled = future.as_mut().poll(context);
+                polled.map_err(|error| with_causes(&*error.into()))
+            })
         });
         let ended = match polled {
             Ok(Poll::Pending) => {
@@ -187,7 +190,7 @@ where
         };
         // USER CODE: the drop of the handler's future, before the job is settled. A panic is caught, and the job is
         // settled by the result.
-        drop_quietly(running.future);
+        running.guard.observe(|| drop_quietly(running.future));
         Poll::Ready(running.guard.end(ended))
     }
 }
@@ -200,7 +203,7 @@ impl<T, S, F, Fut> Drop for Attempt<T, S, F, Fut> {
                 future, mut guard, ..
             }) => {
                 // USER CODE: the drop of the handler's future, before the job is free. A panic is caught.
-                drop_quietly(future);
+                guard.observe(|| drop_quietly(future));
                 guard.abandon(); // Also during a panic, which is not the handler's.
             }
             Stage::Over => {}

@@ -233,6 +233,10 @@ impl OwnedJob {
     }
 
     /// Replaces the job's payload.
+    pub(crate) fn kind(&self) -> Option<&str> {
+        self.kind.as_deref()
+    }
+
     pub(crate) fn with_payload(payload: Vec<u8>, job: NewJob<'_>) -> Self {
         Self {
             payload,
@@ -374,4 +378,17 @@ pub enum Reset {
     Taken,
     /// The job does not exist: it is done, buried, or was never pushed.
     Never,
+}
+
+/// Result of a failed attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retried {
+    /// The job is handed out again at this time.
+    Again(When),
+    /// No attempt was left: the job is a dead letter.
+    Buried,
+    /// No attempt was left for this run: the repeating job is due at its next time.
+    NextTime,
+    /// The job was [cancelled](crate::Claimed::is_cancelled): it has ended.
+    Cancelled,
 }

@@ -180,9 +180,12 @@ impl<S> Shared<S> {
                 mut lease,
                 signals,
                 policy,
+                handed_out,
                 ..
             }) => {
-                let guard = Guard::new(&mut lease, signals, &self.control, &self.policy, policy);
+                let mut guard =
+                    Guard::new(&mut lease, signals, &self.control, &self.policy, policy);
+                guard.start(handed_out, &lease);
                 let kind = named(lease.kind.as_deref());
                 Some(guard.into_failure(format!("no handler of this worker takes jobs {kind}")))
             }

@@ -120,6 +120,8 @@
 //! | [`redrive`](DurableQueue::redrive) | drop the future | the limits of the store | [`redrive_async`](DurableQueue::redrive_async) |
 //! | [`delete_dead`](DurableQueue::delete_dead) | drop the future | the limits of the store | [`delete_dead_async`](DurableQueue::delete_dead_async) |
 //! | [`store_stats`](DurableQueue::store_stats) | drop the future | the limits of the store | [`store_stats_async`](DurableQueue::store_stats_async) |
+//! | [`fate`](DurableQueue::fate) | drop the future | the limits of the store | [`fate_async`](DurableQueue::fate_async) |
+//! | [`result`](DurableQueue::result) | [`fate`](DurableQueue::fate) | [`result_timeout`](DurableQueue::result_timeout) | [`result_async`](DurableQueue::result_async) |
 //! | [`push_batch`](DurableQueue::push_batch) | drop the future of `push_many_async` | the limits of the store | `push_many_async` |
 //! | the calls in a transaction | none | the limits of the client | the client's |
 //! | [`shutdown`](DurableQueue::shutdown) | [`close`](DurableQueue::close) | it takes a timeout | [`shutdown_async`](DurableQueue::shutdown_async) |
@@ -194,9 +196,11 @@ mod error;
 mod failures;
 #[cfg(feature = "async")]
 mod handler;
+mod hooks;
 mod horizon;
 pub mod internals;
 mod job;
+mod kept;
 mod kind;
 mod kinds;
 mod lanes;
@@ -211,6 +215,7 @@ mod pumps;
 mod push_in;
 mod queue;
 mod reply;
+mod result;
 #[cfg(feature = "async")]
 mod run;
 mod running;
@@ -249,15 +254,17 @@ pub use self::{
     batch::Push,
     builder::{BuildError, Builder},
     call::{CALL_KEEP_ALIVE, CALL_THREADS, CallFuture},
-    claimed::{Claimed, Retried},
+    claimed::Claimed,
     config::{
         FIRST_BACK_OFF, LEASE, LONGEST_BACK_OFF, LONGEST_LEASE, MAX_ATTEMPTS, MOST_JOBS,
         SHORTEST_PATIENCE,
     },
     error::{CarriedOut, ErrorKind, LONGEST_ERROR, PushError, SettleError, StoreError, TakeError},
     failures::{Failure, MOST_FAILURES},
+    hooks::{AttemptEnd, AttemptHook, AttemptStart, Hooks, LONGEST_CONTEXT, Outcome, Pushed},
     horizon::{HORIZON, LONGEST_HORIZON},
-    job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Token, Which},
+    job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Retried, Token, Which},
+    kept::{LONGEST_RESULT, SetResultError},
     kind::{Kind, KindOptions, NoKinds},
     kinds::BlockingKinds,
     lanes::LINE,
@@ -265,14 +272,15 @@ pub use self::{
     notify::{Notifier, Notifiers, Registration},
     payload::{DecodeError, EncodeError, Payload},
     policy::JobPolicy,
-    pump::{CANCEL_PAUSE, FIRST_PAUSE, LONGEST_PAUSE, SAFETY_LOOK},
+    pump::{CANCEL_PAUSE, DONE_BATCH, FIRST_PAUSE, LONGEST_PAUSE, SAFETY_LOOK},
     pumps::PUMP_THREADS,
     push_in::{Answer, Async, Blocking, Mode, Parameter, PushIn, PushStatement, SqlStore},
     queue::{CancelError, DurableQueue, ShutDown},
     reply::SettleFuture,
+    result::{FIRST_LOOK, LONGEST_LOOK, ResultError},
     signals::SignalFuture,
     stats::Stats,
-    store::Store,
+    store::{DoneJob, Fate, Store},
     take::{TakeFuture, TakeManyFuture},
     threads::Threads,
     time::{StoreClock, StoreTime, WallClock, When},

@@ -53,6 +53,13 @@ pub use crate::plan::{CANCEL_PAUSE, SAFETY_LOOK};
 /// Caps the mean: one slow sync says little about the next.
 const LONGEST_SYNC: Duration = Duration::from_millis(20);
 
+/// Maximum number of done jobs that a pump deletes in one call, between two turns.
+pub const DONE_BATCH: u32 = 1_000;
+/// Time between two looks for done jobs whose time is over, while there may be more.
+const SWEEP_AGAIN: Duration = Duration::from_millis(100);
+/// Maximum time between two looks for done jobs whose time is over.
+const LONGEST_SWEEP: Duration = Duration::from_secs(60);
+
 struct Pump<S> {
     shared: Arc<Shared<S>>,
     tokens: Tokens,
@@ -79,6 +86,8 @@ struct Pump<S> {
     claims: Pause,
     watch: Option<Box<dyn Watch>>,
     look_at: Option<Instant>,
+    /// When to look for done jobs whose time is over.
+    sweep_at: Instant,
 }
 
 struct LostClaim {
@@ -129,6 +138,7 @@ impl<S: Store> Pump<S> {
             claims: Pause::default(),
             watch: None,
             look_at: Some(now),
+            sweep_at: now,
         }
     }
 
@@ -290,11 +300,35 @@ impl<S: Store> Pump<S> {
         self.cancels.may_be_new |= items.iter().any(Item::is_extension);
         self.enter(unasked, now);
         match self.send(items, claim) {
-            Ok(()) => {}
+            Ok(()) => self.sweep(now),
             Err((items, error)) if may_be_for_good(&error) => {
                 self.single_out(items, claim.is_some(), error);
             }
             Err((items, error)) => self.keep(items, error),
+        }
+    }
+
+    /// Deletes some of the done jobs whose time is over, if it is time for it.
+    fn sweep(&mut self, now: Instant) {
+        let Shared {
+            store,
+            name,
+            policy,
+            ..
+        } = &*self.shared;
+        let Some(span) = policy.keep_done.filter(|_| self.sweep_at <= now) else {
+            return;
+        };
+        let deleted = called(|| store.delete_done(name, DONE_BATCH));
+        let are_more = matches!(deleted, Ok(count) if count >= DONE_BATCH as usize);
+        let pause = if are_more {
+            SWEEP_AGAIN
+        } else {
+            span.clamp(SWEEP_AGAIN, LONGEST_SWEEP)
+        };
+        self.sweep_at = now + pause;
+        if let Err(error) = deleted {
+            self.report(&error);
         }
     }
 
@@ -310,7 +344,7 @@ impl<S: Store> Pump<S> {
         self.pending = held;
         for command in &mut sent {
             match &mut command.wish {
-                Wish::Ack => {
+                Wish::Ack | Wish::Keep(_) => {
                     if let Some(repeat) = self.running.repeat(&command.held)
                         && let Ok(Some(next)) = repeat.next(store_now)
                     {

@@ -12,6 +12,7 @@ use crate::combine::Combiner;
 use crate::config::{Config, Policy};
 use crate::control::Control;
 use crate::error::{ErrorKind, PushError, StoreError};
+use crate::hooks;
 use crate::job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Which};
 use crate::kind::Kind;
 use crate::limit::Limit;
@@ -241,10 +242,20 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         enter: impl FnOnce(NewJob<'_>) -> Result<R>,
     ) -> Result<R> {
         let payload = encoded(value)?;
-        enter(self.marks.mark(NewJob {
+        let job = self.marks.mark(NewJob {
             payload: &payload,
             ..job
-        }))
+        });
+        let options = self.options(job.options);
+        enter(NewJob {
+            options: options.as_deref(),
+            ..job
+        })
+    }
+
+    /// Returns the options of a job that is pushed now, with the text of the hooks.
+    pub(crate) fn options<'a>(&self, options: Option<&'a str>) -> Option<Cow<'a, str>> {
+        hooks::options(self.shared().config.observer.as_ref(), options)
     }
 
     /// Announces jobs that the store may not have announced: after the commit of a transaction that has
@@ -494,10 +505,24 @@ impl<S: Store> Shared<S> {
     fn enter(self: &Arc<Self>, job: NewJob<'_>) -> Result<Put> {
         // In a forked process the parent's threads do not exist, and its locks may be held for ever.
         if self.control.is_forked() {
-            self.enter_alone(job)
-        } else {
-            self.pushes.push(job, self)
+            return self.enter_alone(job);
         }
+        self.observe_push(&[job], || self.pushes.push(job, self))
+    }
+
+    /// Inserts all jobs, or none.
+    pub(crate) fn enter_many(&self, jobs: &[NewJob<'_>]) -> Result<Vec<Put>> {
+        self.observe_push(jobs, || self.store.enqueue(&self.name, jobs))
+    }
+
+    /// Reports a push to the hooks.
+    pub(crate) fn observe_push<R>(
+        &self,
+        jobs: &[NewJob<'_>],
+        push: impl FnOnce() -> Result<R>,
+    ) -> Result<R> {
+        let observer = self.config.observer.as_ref();
+        hooks::around_push(observer, &self.control.clock, jobs, push)
     }
 
     pub(crate) fn enter_alone(&self, job: NewJob<'_>) -> Result<Put> {
@@ -511,6 +536,11 @@ impl<S: Store> Shared<S> {
         schedule: &crate::Schedule,
         job: NewJob<'_>,
     ) -> Result<Put> {
+        self.observe_push(&[job], || self.enter_scheduled(schedule, job))
+    }
+
+    #[cfg(feature = "cron")]
+    fn enter_scheduled(&self, schedule: &crate::Schedule, job: NewJob<'_>) -> Result<Put> {
         let mut margin = std::time::Duration::ZERO;
         loop {
             // By the store's clock, which decides when the job is due.

@@ -62,6 +62,10 @@
 //!     which the job may start: now, or its due time.
 //! 15. With a maximum above one per key, a claim that finds a job whose key has that many live leases postpones
 //!     it like requirement 9, to the time at which enough of them have ended. Such a key has no order.
+//! 16. An [`Act::Keep`] ends a job as an acknowledgement does, and adds a [`DoneJob`] in the same commit. The done
+//!     job exists until its time is over, by the store's clock: afterwards no call returns it, and
+//!     [`delete_done`](Store::delete_done) finds it by an index. Turns without an `Act::Keep` neither read nor write
+//!     done jobs.
 
 use std::fmt;
 use std::time::Duration;
@@ -215,6 +219,18 @@ pub trait Store: Send + Sync + 'static {
     fn threads(&self) -> Option<Threads> {
         None
     }
+
+    /// Returns the state of a job, read at one moment.
+    ///
+    /// # Errors
+    /// The store's error.
+    fn fate(&self, queue: &str, id: JobId) -> Result<Fate>;
+
+    /// Deletes done jobs whose time is over, the earliest first: at most `most`. Returns their number.
+    ///
+    /// # Errors
+    /// The store's error.
+    fn delete_done(&self, queue: &str, most: u32) -> Result<usize>;
 }
 
 /// Subscription to a queue's changes. Polls for changes by other processes if the store cannot announce them.
@@ -258,6 +274,8 @@ pub enum Act<'a> {
     },
     /// Done: the job is deleted.
     Ack,
+    /// Done: the job becomes a [done job](DoneJob).
+    Keep(Keep<'a>),
     /// This run is done: the repeating job is pending again, under its id, as if it had never been claimed or
     /// failed. A job without a schedule is deleted, as by `Ack`.
     Again {
@@ -366,6 +384,8 @@ impl fmt::Debug for Act<'_> {
             Self::Start { lease } => write!(f, "Start({lease:?})"),
             Self::Extend { lease } => write!(f, "Extend({lease:?})"),
             Self::Ack => f.write_str("Ack"),
+            // Results may be confidential.
+            Self::Keep(Keep { span, took, .. }) => write!(f, "Keep({span:?}, {took:?})"),
             Self::Again { when } => write!(f, "Again({when:?})"),
             // Errors and failures may contain confidential text.
             Self::Retry { when, .. } => write!(f, "Retry({when:?})"),
@@ -374,6 +394,27 @@ impl fmt::Debug for Act<'_> {
             Self::Release => f.write_str("Release"),
             Self::Postpone { when } => write!(f, "Postpone({when:?})"),
         }
+    }
+}
+
+/// Contents of an [`Act::Keep`].
+#[derive(Clone, Copy)]
+pub struct Keep<'a> {
+    /// How long the done job is kept.
+    pub span: Duration,
+    /// How long the attempt took.
+    pub took: Duration,
+    /// The result, at most [`LONGEST_RESULT`](crate::LONGEST_RESULT) bytes.
+    pub result: Option<&'a [u8]>,
+}
+
+/// Omits the result.
+impl fmt::Debug for Keep<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keep")
+            .field("span", &self.span)
+            .field("took", &self.took)
+            .finish_non_exhaustive()
     }
 }
 
@@ -671,4 +712,55 @@ impl fmt::Debug for DeadJob {
             .field("kind", &self.kind)
             .finish_non_exhaustive()
     }
+}
+
+/// A job that is done and kept: see [`Builder::keep_done`](crate::Builder::keep_done).
+#[derive(Clone, PartialEq, Eq)]
+pub struct DoneJob {
+    /// The job's id.
+    pub id: JobId,
+    /// Its key.
+    pub key: Option<Vec<u8>>,
+    /// See [`NewJob::kind`].
+    pub kind: Option<String>,
+    /// Number of attempts started.
+    pub attempts: u32,
+    /// When its last attempt was acknowledged.
+    pub finished: StoreTime,
+    /// How long that attempt took, by the clock of its process, in whole microseconds.
+    pub took: Duration,
+    /// Until when it is kept.
+    pub until: StoreTime,
+    /// The result that its handler has [set](crate::Claimed::set_result).
+    pub result: Option<Vec<u8>>,
+}
+
+/// Omits keys and results.
+impl fmt::Debug for DoneJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DoneJob")
+            .field("id", &self.id)
+            .field("kind", &self.kind)
+            .field("attempts", &self.attempts)
+            .field("finished", &self.finished)
+            .field("took", &self.took)
+            .field("until", &self.until)
+            .finish_non_exhaustive()
+    }
+}
+
+/// State of a job: see [`Store::fate`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It waits, is claimed or runs.
+    Open,
+    /// It is done and kept.
+    Done(DoneJob),
+    /// It is a dead letter.
+    Dead {
+        /// The error that ended its last attempt.
+        error: String,
+    },
+    /// It does not exist: it was cancelled, is done and not kept (any more), or was never pushed.
+    Gone,
 }

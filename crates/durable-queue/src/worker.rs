@@ -564,10 +564,11 @@ impl Pace {
 /// An acknowledgement, if the job is done.
 pub(crate) fn handle<T, E: Into<Box<dyn Error + Send + Sync>>>(
     handler: &impl Fn(&Claimed<T>) -> Result<(), E>,
-    job: Claimed<T>,
+    mut job: Claimed<T>,
 ) -> Option<Command> {
     // USER CODE: the handler, and the conversion, `Display` and `source` of its error. A panic fails the attempt.
-    let ended = guarded(|| handler(&job).map_err(|error| with_causes(&*error.into())));
+    let run = |job: &_| guarded(|| handler(job).map_err(|error| with_causes(&*error.into())));
+    let ended = job.observe(run);
     job.into_guard().end(ended)
 }
 

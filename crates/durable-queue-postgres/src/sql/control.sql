@@ -277,3 +277,43 @@ BEGIN
     RETURN v_count;
 END
 $$;
+
+-- Returns the state of a job: 0 it does not exist, 1 open, 2 done and kept, 3 a dead letter.
+CREATE OR REPLACE FUNCTION SCHEMA.fate(p_queue text, p_id bigint)
+RETURNS TABLE (
+    o_state integer, o_error text, o_key bytea, o_kind text, o_attempts integer, o_finished bigint,
+    o_took bigint, o_until bigint, o_result bytea
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_now bigint := SCHEMA.clock();
+BEGIN
+    -- One statement, because each has its own snapshot.
+    RETURN QUERY
+    SELECT CASE WHEN j.id IS NOT NULL THEN 1 WHEN d.id IS NOT NULL THEN 2 WHEN e.id IS NOT NULL THEN 3 ELSE 0 END,
+        e.error, d.key, d.kind, d.attempts, d.finished, d.took, d.until, d.result
+    FROM (SELECT q.id FROM SCHEMA.queue q WHERE q.name = p_queue) q
+    LEFT JOIN SCHEMA.job j ON j.id = p_id AND j.queue = q.id
+    LEFT JOIN SCHEMA.done d ON d.id = p_id AND d.queue = q.id AND d.until > v_now
+    LEFT JOIN SCHEMA.dead e ON e.id = p_id AND e.queue = q.id;
+END
+$$;
+
+-- Deletes done jobs whose time is over, at most `p_most`. Skips those that another process deletes.
+CREATE OR REPLACE FUNCTION SCHEMA.delete_done(p_queue text, p_most bigint) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_now bigint := SCHEMA.clock();
+    v_count bigint;
+BEGIN
+    -- Rows that a crash brings back are deleted again.
+    PERFORM set_config('synchronous_commit', 'off', true);
+    DELETE FROM SCHEMA.done d WHERE d.id = ANY (ARRAY(
+        SELECT o.id FROM SCHEMA.done o
+        WHERE o.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.name = p_queue) AND o.until <= v_now
+        ORDER BY o.until LIMIT p_most FOR UPDATE SKIP LOCKED
+    ));
+    GET DIAGNOSTICS v_count = ROW_COUNT;
+    RETURN v_count;
+END
+$$;

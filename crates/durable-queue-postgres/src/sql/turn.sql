@@ -24,7 +24,8 @@ END
 $$;
 
 -- A settle that is carried out separately. Acts: 3 retry, 4 bury (the number of uncounted attempts is in its
--- time), 5 release, 6 again, 7 postpone. A marked job is not returned but deleted.
+-- time), 5 release, 6 again, 7 postpone, 8 keep until a time (the result is in its error, in hexadecimal, and the
+-- duration of the attempt in its failures). A marked job is not returned but deleted.
 CREATE OR REPLACE FUNCTION SCHEMA.settle(
     p_now bigint, p_act smallint, p_id bigint, p_token uuid, p_time bigint, p_delay boolean, p_error text,
     p_failures text
@@ -41,6 +42,15 @@ BEGIN
             failures)
         SELECT g.id, g.queue, g.attempts - p_time, p_now, g.key, g.payload, p_error, g.schedule, g.urgent,
             g.kind, g.options, coalesce(p_failures, g.failures)
+        FROM gone g;
+        RETURN FOUND;
+    END IF;
+    IF p_act = 8 THEN
+        WITH gone AS (
+            DELETE FROM SCHEMA.job j WHERE j.id = p_id AND j.token = p_token AND j.started RETURNING j.*
+        )
+        INSERT INTO SCHEMA.done (id, queue, until, finished, took, attempts, key, kind, result)
+        SELECT g.id, g.queue, v_at, p_now, p_failures::bigint, g.attempts, g.key, g.kind, decode(p_error, 'hex')
         FROM gone g;
         RETURN FOUND;
     END IF;

@@ -54,7 +54,7 @@ fn tables_of_an_older_version_are_migrated_and_keep_their_jobs() {
     const ADDED: [(i32, &str); 8] = [
         (
             10,
-            "DROP INDEX SCHEMA.job_cancelled; ALTER TABLE SCHEMA.job
+            "DROP TABLE SCHEMA.done; DROP INDEX SCHEMA.job_cancelled; ALTER TABLE SCHEMA.job
             DROP COLUMN kind, DROP COLUMN options, DROP COLUMN failures, DROP COLUMN cancelled",
         ),
         (

@@ -4,7 +4,7 @@ use std::str::FromStr as _;
 use std::time::Duration;
 
 use ::postgres::{Config, NoTls};
-use durable_queue::store::{Act, Settle, Verdict};
+use durable_queue::store::{Act, Fate, Keep, Settle, Verdict};
 use durable_queue::{
     CarriedOut, DurableQueue, ErrorKind, Merge, NewJob, Notifier, PushIn, Reset, Store, StoreError,
     Token, When,
@@ -131,6 +131,21 @@ impl<'d> Role<'d> {
             );
             assert!(store.cancel("queue", job.id.into())?.is_gone());
         }
+        let id = store.enqueue("kept", &[JOB])?[0].id();
+        let claim = claim_of(1);
+        store.turn("kept", &[], Some(claim))?;
+        let keep = Settle {
+            id,
+            token: claim.token,
+            act: Act::Keep(Keep {
+                span: Duration::ZERO,
+                took: span,
+                result: None,
+            }),
+        };
+        assert_eq!(store.turn("kept", &[keep], None)?.verdicts, [Verdict::Done]);
+        assert_eq!(store.fate("kept", id)?, Fate::Gone);
+        assert_eq!(store.delete_done("kept", 9)?, 1);
         let queue: DurableQueue<Vec<u8>, _> = DurableQueue::new("another", store);
         let taken = queue.take_timeout(testkit::LIMIT).unwrap();
         taken.ack().unwrap();
@@ -187,7 +202,7 @@ fn each_documented_privilege_is_necessary_and_together_they_suffice() {
         for right in rights.split(", ") {
             for table in tables.split(", ") {
                 // Removes the jobs, as after a failure during a run.
-                database.sql("TRUNCATE SCHEMA.job, SCHEMA.dead, SCHEMA.queue");
+                database.sql("TRUNCATE SCHEMA.job, SCHEMA.dead, SCHEMA.done, SCHEMA.queue");
                 let missing = format!("{right} ON {table}");
                 role.sql(&format!("REVOKE {missing} FROM shop"));
                 role.is_refused(&missing);
@@ -195,7 +210,7 @@ fn each_documented_privilege_is_necessary_and_together_they_suffice() {
             }
         }
     }
-    database.sql("TRUNCATE SCHEMA.job, SCHEMA.dead, SCHEMA.queue");
+    database.sql("TRUNCATE SCHEMA.job, SCHEMA.dead, SCHEMA.done, SCHEMA.queue");
     role.work().unwrap();
     // The role must not upgrade tables of an older version.
     database.sql("UPDATE SCHEMA.version SET version = version - 1");
@@ -219,7 +234,7 @@ fn a_role_that_may_only_create_schemas_installs_upgrades_and_works() {
     role.work().unwrap();
     // An upgrade replaces the functions, and adds what the older version lacks.
     database.sql(
-        "ALTER TABLE SCHEMA.job DROP COLUMN kind, DROP COLUMN options, DROP COLUMN failures, DROP COLUMN cancelled;
+        "DROP TABLE SCHEMA.done; ALTER TABLE SCHEMA.job DROP COLUMN kind, DROP COLUMN options, DROP COLUMN failures, DROP COLUMN cancelled;
         ALTER TABLE SCHEMA.dead DROP COLUMN kind, DROP COLUMN options, DROP COLUMN failures;
         UPDATE SCHEMA.version SET version = version - 1",
     );

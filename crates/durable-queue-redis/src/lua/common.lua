@@ -11,7 +11,10 @@
 -- EXTRAS has the kind, options, failures and mark of jobs and dead letters that have any. It is another hash
 -- because processes of version 3 write records without values that they do not know. If such a process ends a
 -- job, its entry remains. MARKED has the ids of marked jobs, and of those that such a process has ended.
-local DUE, LEASES, URGENT, JOBS, PAYLOADS, PENDING, RUNNING, DEAD, LETTERS, STATE, EXTRAS, MARKED = unpack(KEYS)
+--
+-- DONE has the records of done jobs that are kept, and UNTIL their ids, by the end of their time: see `turn.lua`.
+local DUE, LEASES, URGENT, JOBS, PAYLOADS, PENDING, RUNNING, DEAD, LETTERS, STATE, EXTRAS, MARKED, DONE, UNTIL =
+  unpack(KEYS)
 local NEVER = 9007199254740992
 -- Delay of a job that has to wait for another one of its key, which is due now.
 local SHORTLY = 1000

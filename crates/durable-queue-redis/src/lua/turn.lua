@@ -1,5 +1,6 @@
 -- Settles, then claims, without a visible intermediate state. ARGV, after those of `announce.lua`: the number
--- of settles, and for each its act, its id, its token and its value (a time, a lease, an error). Then the
+-- of settles, and for each its act, its id, its token and its value (a time, a lease, an error; for a job that is
+-- kept, for how long, how long the attempt took, and `=` and the result, separated by spaces). Then the
 -- claim's token, or nothing for no claim, and its max, start, ahead, horizon and lease, and 1 if urgent jobs
 -- come first. Then the histories of failures: for each, the settle's number and the text.
 --
@@ -64,6 +65,15 @@ local acts = {
   ack = function(job)
     remove(job, 'wholly')
   end,
+  keep = function(job, value)
+    local span, took, result = string.match(value, '^(%d+) (%d+) ?(.*)$')
+    local until_when = after(now, tonumber(span))
+    local kind = has_extras() and extras_of(job).kind or false
+    redis.call('HSET', DONE, job.id, cmsgpack.pack(job.attempts, now, tonumber(took), until_when, job.key, kind,
+      string.sub(result, 1, 1) == '=' and string.sub(result, 2)))
+    redis.call('ZADD', UNTIL, until_when, job.id)
+    remove(job, 'wholly')
+  end,
   retry = function(job, when, failures)
     if is_ended(job) then
       return
@@ -110,7 +120,7 @@ function acts.reject(job, error, failures)
 end
 -- Acts that also apply to jobs that were not started.
 local is_for_all = { start = true, release = true, postpone = true }
-local ends_lease = { release = true, ack = true, retry = true, again = true, bury = true, reject = true }
+local ends_lease = { release = true, ack = true, keep = true, retry = true, again = true, bury = true, reject = true }
 
 local histories = {}
 for index = 4 * count + (ARGV[4 * count + 5] == '' and 6 or 12), #ARGV, 2 do

@@ -184,7 +184,7 @@ impl Ledger {
         known.jobs.entry(id).or_default().cancels -= 1;
     }
 
-    /// The cancel had no response.
+    /// The cancel had no response, or has marked the job.
     pub(crate) fn perhaps_gone(&self, id: JobId) {
         self.0.lock().unwrap().open.remove(&id);
     }

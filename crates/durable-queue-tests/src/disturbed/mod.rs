@@ -283,8 +283,10 @@ impl Party<'_> {
             self.ledger.cancel(id);
             match queue.store().cancel(QUEUE, id.into()) {
                 Ok(Cancelled::Gone { attempts, .. }) => self.ledger.gone(id, attempts),
+                // The job may have been started by a claim without a response. It then ends without an attempt.
+                Ok(Cancelled::Taken) => self.ledger.perhaps_gone(id),
                 Err(error) if is_perhaps(&error) => self.ledger.perhaps_gone(id),
-                Ok(_) | Err(_) => self.ledger.not_gone(id),
+                Ok(Cancelled::Never) | Err(_) => self.ledger.not_gone(id),
             }
         }
     }

@@ -13,7 +13,7 @@ use super::{
 use crate::clock::SharedClock;
 use crate::job::{JobId, Merge, NewJob, Reset, Which};
 use crate::limit::Limit;
-use crate::store::{Act, Claim, JobState, Lease, ListedJob, PARK_LIMIT, Store, Verdict};
+use crate::store::{Act, Claim, JobState, Keep, Lease, ListedJob, PARK_LIMIT, Store, Verdict};
 use crate::time::{StoreTime, When};
 
 const KIND: &str = "mail";
@@ -128,6 +128,11 @@ pub fn each_end_of_a_lease_makes_room_for_a_job_of_its_kind(fixture: &impl Fixtu
     let later = When::After(SECOND * 100);
     let acts = [
         Act::Ack,
+        Act::Keep(Keep {
+            span: SECOND,
+            took: SECOND,
+            result: None,
+        }),
         Act::retry(later),
         Act::Again { when: later },
         Act::bury("no"),

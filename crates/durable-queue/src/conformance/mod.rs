@@ -24,6 +24,7 @@
 
 mod claims;
 mod contents;
+mod done;
 mod keys;
 mod leases;
 mod limits;
@@ -37,6 +38,7 @@ use std::time::Duration;
 
 pub use claims::*;
 pub use contents::*;
+pub use done::*;
 pub use keys::*;
 pub use leases::*;
 pub use limits::*;
@@ -218,6 +220,13 @@ macro_rules! conformance_tests {
             a_marked_job_that_is_returned_frees_its_key
             marks_are_announced_to_watches
             cancel_requests_are_limited
+            a_kept_job_is_done_with_its_result
+            a_job_that_is_not_kept_is_gone
+            a_done_job_is_gone_when_its_time_is_over
+            only_the_holder_can_keep_a_job
+            a_kept_job_frees_its_key
+            results_are_kept_byte_for_byte
+            a_marked_job_can_be_kept
             payloads_are_kept_byte_for_byte
             keys_and_names_may_be_arbitrary
             a_name_with_nul_is_valid_or_rejected_by_each_call

@@ -115,6 +115,10 @@ impl<S: Store> Pump<S> {
             ..
         } = *self.config();
         let mut supplied = Vec::new();
+        let observer = self.config().observer.clone().map(|observer| {
+            let now = self.shared.control.clock.now();
+            (observer, self.store_now(now), now)
+        });
         for lease in leases {
             let held = Held::of(&lease);
             if self.cancels.is_requested(&lease) {
@@ -169,11 +173,15 @@ impl<S: Store> Pump<S> {
             if heartbeat {
                 self.running.renew_after(held, sent, span);
             }
+            let handed_out = observer
+                .as_ref()
+                .map(|(observer, store_now, now)| observer.hand_out(lease.due, *store_now, *now));
             supplied.push(Ready {
                 lease,
                 signals,
                 policy: own,
                 limit,
+                handed_out,
             });
         }
         let control = &self.shared.control;

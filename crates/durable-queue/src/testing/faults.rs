@@ -34,6 +34,8 @@ pub enum Call {
     DeleteDead,
     /// [`Store::cancel_requests`](crate::Store::cancel_requests).
     CancelRequests,
+    /// [`Store::delete_done`](crate::Store::delete_done).
+    DeleteDone,
     /// A call that only reads.
     Other,
 }

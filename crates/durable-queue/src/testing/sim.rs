@@ -13,9 +13,9 @@ use crate::job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Token, Which};
 use crate::limit::{Limit, StartRate};
 use crate::notify::{ANYTHING, Notifier, Notifiers, Registration};
 use crate::store::{
-    Act, CANCEL_REQUEST_LIMIT, COUNT_LIMIT, Claim, Claimed, DeadJob, JobState, LOCKED_AGAIN, Lease,
-    ListedJob, PARK_LIMIT, RECALL, Result, SHORTLY, Settle, Store, StoreStats, Turn, Verdict,
-    Watch, announced,
+    Act, CANCEL_REQUEST_LIMIT, COUNT_LIMIT, Claim, Claimed, DeadJob, DoneJob, Fate, JobState,
+    LOCKED_AGAIN, Lease, ListedJob, PARK_LIMIT, RECALL, Result, SHORTLY, Settle, Store, StoreStats,
+    Turn, Verdict, Watch, announced,
 };
 use crate::time::{StoreClock, StoreTime, When};
 
@@ -45,6 +45,7 @@ struct Queue {
     next_id: u64,
     jobs: BTreeMap<JobId, Job>,
     dead: BTreeMap<JobId, DeadJob>,
+    done: BTreeMap<JobId, DoneJob>,
     paused: bool,
     /// Maximum number of held jobs of each key, or zero for no limit.
     per_key: u32,
@@ -579,6 +580,20 @@ impl Queue {
             _ if !job.started => return Verdict::Stale,
             Act::Extend { lease } => job.due = now.after(lease),
             Act::Ack => _ = self.jobs.remove(&id),
+            Act::Keep(keep) => {
+                let job = self.jobs.remove(&id).expect("the job exists");
+                let done = DoneJob {
+                    id,
+                    key: job.key,
+                    kind: job.kind,
+                    attempts: job.attempts,
+                    finished: now,
+                    took: keep.took,
+                    until: now.after(keep.span),
+                    result: keep.result.map(<[u8]>::to_vec),
+                };
+                self.done.insert(id, done);
+            }
             Act::Again { .. } | Act::Retry { .. } if job.cancelled => _ = self.jobs.remove(&id),
             Act::Again { .. } if job.schedule.is_none() => _ = self.jobs.remove(&id),
             Act::Again { when } => {
@@ -1011,6 +1026,37 @@ impl Store for SimStore {
                 ids.iter()
                     .filter(|id| queue.dead.remove(id).is_some())
                     .count()
+            }))
+        })
+    }
+
+    fn fate(&self, name: &str, id: JobId) -> Result<Fate> {
+        self.0.plan.run(Call::Other, |_| {
+            Ok(self.step(name, |queue, now| {
+                let done = queue.done.get(&id).filter(|done| done.until > now);
+                if queue.jobs.contains_key(&id) {
+                    Fate::Open
+                } else if let Some(dead) = queue.dead.get(&id) {
+                    let error = dead.error.clone();
+                    Fate::Dead { error }
+                } else {
+                    done.cloned().map_or(Fate::Gone, Fate::Done)
+                }
+            }))
+        })
+    }
+
+    fn delete_done(&self, name: &str, most: u32) -> Result<usize> {
+        self.0.plan.run(Call::DeleteDone, |_| {
+            Ok(self.step(name, |queue, now| {
+                let done = queue.done.values().filter(|done| done.until <= now);
+                let mut ended: Vec<_> = done.map(|done| (done.until, done.id)).collect();
+                ended.sort_unstable();
+                ended.truncate(most as usize);
+                for (_, id) in &ended {
+                    queue.done.remove(id);
+                }
+                ended.len()
             }))
         })
     }

@@ -14,11 +14,13 @@ mod batches;
 mod calls;
 mod cancelling;
 mod clocks;
+mod done;
 mod faults;
 mod futures;
 #[cfg(feature = "async")]
 mod handlers;
 mod history;
+mod hooks;
 mod horizon;
 #[cfg(feature = "async")]
 mod kinds;
