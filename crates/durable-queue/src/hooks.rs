@@ -70,7 +70,7 @@ pub const LONGEST_CONTEXT: usize = 512;
 ///     .hooks(Recorder(Arc::clone(&metrics)))
 ///     .build()?;
 /// queue.push("a welcome".to_owned(), When::NOW)?;
-/// queue.take()?.retry()?;
+/// queue.take()?.retry("no answer")?;
 /// assert_eq!((metrics.pushed.load(Relaxed), metrics.failed.load(Relaxed)), (1, 1));
 /// # Ok(())
 /// # }
