@@ -191,9 +191,10 @@ impl Limits {
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<KindLimit> {
-    let (jobs, per): (Option<u32>, Option<u64>) = (row.get(3)?, row.get(4)?);
+    let (jobs, per): (Option<u32>, Option<i64>) = (row.get(3)?, row.get(4)?);
     let rate = jobs.zip(per);
-    let rate = rate.map(|(jobs, per)| StartRate::new(jobs, Duration::from_micros(per)));
+    let rate =
+        rate.map(|(jobs, per)| StartRate::new(jobs, Duration::from_micros(per.unsigned_abs())));
     Ok(KindLimit {
         id: row.get(0)?,
         kind: row.get(1)?,

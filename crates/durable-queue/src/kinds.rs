@@ -5,10 +5,10 @@
 use std::error::Error;
 use std::fmt;
 #[cfg(feature = "async")]
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::mem;
 #[cfg(feature = "async")]
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 #[cfg(feature = "async")]
 use std::task::{Context as TaskContext, Poll};
@@ -32,7 +32,7 @@ use crate::policy::JobPolicy;
 #[cfg(feature = "async")]
 use crate::queue::{DurableQueue, ShutDown};
 #[cfg(feature = "async")]
-use crate::run::{Dispatch, ended_by};
+use crate::run::{Dispatch, close_on};
 use crate::shared::Shared;
 use crate::store::Store;
 #[cfg(feature = "async")]
@@ -430,9 +430,15 @@ impl<T: Payload, S: Store> KindRun<T, S> {
     ///
     /// # Panics
     /// Those of `signal`.
-    pub async fn until(self, signal: impl Future) -> Result<ShutDown, TakeError> {
-        let shared = Arc::clone(self.queue.shared());
-        ended_by(self, &shared.control, signal).await
+    pub async fn until(mut self, signal: impl Future) -> Result<ShutDown, TakeError> {
+        let mut signal = pin!(signal);
+        let mut is_signalled = false;
+        poll_fn(|context| {
+            let control = &self.queue.shared().control;
+            close_on(signal.as_mut(), &mut is_signalled, control, context);
+            Pin::new(&mut self).poll(context)
+        })
+        .await
     }
 }
 

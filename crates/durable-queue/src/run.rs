@@ -80,28 +80,30 @@ where
     ///
     /// # Panics
     /// Those of `signal`.
-    pub async fn until(self, signal: impl Future) -> Result<ShutDown, TakeError> {
-        let shared = Arc::clone(self.queue.shared());
-        ended_by(self, &shared.control, signal).await
+    pub async fn until(mut self, signal: impl Future) -> Result<ShutDown, TakeError> {
+        let mut signal = pin!(signal);
+        let mut is_signalled = false;
+        poll_fn(|context| {
+            let control = &self.queue.shared().control;
+            close_on(signal.as_mut(), &mut is_signalled, control, context);
+            Pin::new(&mut self).poll(context)
+        })
+        .await
     }
 }
 
-/// Polls `run`, and closes the queue when `signal` completes.
-pub(crate) async fn ended_by<R: Future + Unpin>(
-    mut run: R,
+/// Closes the queue when `signal` completes, which is polled until then.
+// Not an async function that awaits the run: rustc would not see that its future is `Send`.
+pub(crate) fn close_on(
+    signal: Pin<&mut impl Future>,
+    is_signalled: &mut bool,
     control: &Control,
-    signal: impl Future,
-) -> R::Output {
-    let mut signal = pin!(signal);
-    let mut is_signalled = false;
-    poll_fn(|context| {
-        if !is_signalled && signal.as_mut().poll(context).is_ready() {
-            is_signalled = true;
-            control.close(None);
-        }
-        Pin::new(&mut run).poll(context)
-    })
-    .await
+    context: &mut Context<'_>,
+) {
+    if !*is_signalled && signal.poll(context).is_ready() {
+        *is_signalled = true;
+        control.close(None);
+    }
 }
 
 /// Ends with the result of the shutdown: [`TimedOut`](ShutDown::TimedOut) if handlers were dropped, or jobs are not
