@@ -83,6 +83,6 @@ fn ten_thousand_handlers_need_one_thread_and_bounded_memory() {
         peak.push(BYTES.load(SeqCst));
     }
     println!("bytes after each round: {peak:?}");
-    // Places are reused. Buffers may grow a little, because the sizes of turns differ.
-    assert!(peak[2] <= peak[1] + HANDLERS * 100, "{peak:?}");
+    // Places are reused. The pump may not have freed the leases of its last turn, which has up to all of them.
+    assert!(peak[2] <= peak[1] + HANDLERS * 300, "{peak:?}");
 }

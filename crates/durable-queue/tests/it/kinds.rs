@@ -609,8 +609,9 @@ fn a_full_kind_costs_at_most_a_hundred_postponements_per_second() {
     let before = queue.stats().taken;
     let begin = time.clock.now();
     pass_until(&time, || queue.stats().taken - before >= u64::from(REPORTS));
-    let rate = REPORTS / u32::try_from((time.clock.now() - begin).as_secs()).unwrap();
-    assert!(rate <= 100, "{rate} per second");
+    // The first may come back a second early, as the clock has stepped on when it was postponed.
+    let took = time.clock.now() - begin;
+    assert!(took + SECOND >= SECOND * (REPORTS / 100), "{took:?}");
     queue.close();
     handlers.gate.open();
     assert_eq!(stop(), ShutDown::Finished);
@@ -781,6 +782,9 @@ fn an_attempt_that_takes_longer_than_its_time_limit_fails_with_an_error_that_nam
         time.clock.advance(SECOND * 5 - Duration::from_nanos(1));
         time.clock.wait_for_sleepers(1);
         assert_eq!(queue.stats().timed_out, 0);
+        let is_again = || queue.list(None, 1).unwrap()[0].attempts == 2;
+        pass_until(&time, is_again);
+        handlers.gate.wait_for_arrivals(2);
         pass_until(&time, || jobs(&queue) == 0);
         let error = "the attempt took longer than its time limit of 5s";
         assert_eq!(error_of_dead(&queue), error, "{way:?}");
@@ -833,6 +837,8 @@ fn the_time_limit_of_a_job_that_waits_for_its_kind_starts_with_its_handler() {
         while begun() < 2 {
             thread::yield_now();
         }
+        // Time for a handler to find that it has to wait. Until then the limit counts from the hand-out.
+        (0..20_000).for_each(|_| thread::yield_now());
         for _ in 0..50 {
             time.clock.wait_for_sleepers(1);
             time.clock.advance(SECOND / 10);
