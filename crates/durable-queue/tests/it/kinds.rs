@@ -219,7 +219,8 @@ fn jobs<S: Store>(queue: &Queue<S>) -> u32 {
 fn pass_until(time: &Time, reached: impl Fn() -> bool) {
     while !reached() {
         time.clock.advance(SECOND / 10);
-        thread::yield_now();
+        // So that leases are renewed in time.
+        (0..100).for_each(|_| thread::yield_now());
     }
 }
 
