@@ -103,13 +103,16 @@ impl<T: Payload> Claimed<T> {
             mut lease,
             signals,
             policy: own,
+            limit,
             handed_out,
-            ..
         } = given;
         let mut guard = Guard::new(&mut lease, signals, control, policy, own);
         if guard.has(Events::CANCELLED) {
             guard.send(Wish::Release, None);
             return None;
+        }
+        if let Some(limit) = limit {
+            limit.begin(control.clock.now());
         }
         guard.start(handed_out, &lease);
         let payload = mem::take(&mut lease.payload);

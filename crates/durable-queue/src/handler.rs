@@ -10,7 +10,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use sync_shim::Clock;
 use sync_shim::foreign::{drop_quietly, guarded};
 
 use crate::claimed::{Claimed, Guard};
@@ -108,9 +107,6 @@ where
             return None;
         }
         let limit = job.limit.clone();
-        if let Some(limit) = &limit {
-            limit.begin(control.clock.now());
-        }
         let (job, mut guard) = Claimed::<T>::of(job, control, policy, self.terms.kind)?.lend();
         // The pump that ends the attempt at its time limit tells it by the loss of the lease.
         let ends_on = match limit {

@@ -240,9 +240,6 @@ fn work<S: Store>(
         };
         let size = job.lease.payload.len();
         let begun = control.clock.now();
-        if let Some(limit) = &job.limit {
-            limit.begin(begun);
-        }
         done.extend((table.0[lane].handler)(job, control, &shared.policy));
         let took = control.clock.now().saturating_duration_since(begun);
         lanes.lock().end(lane, took);

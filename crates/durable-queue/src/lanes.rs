@@ -95,9 +95,6 @@ impl Lanes {
             return Arrival::Postponed(job, delay);
         }
         self.wide /= 2;
-        if let Some(limit) = &job.limit {
-            limit.suspend();
-        }
         lane.line.push_back((self.arrivals, job));
         self.arrivals += 1;
         Arrival::Waits

@@ -2,12 +2,15 @@
 //!
 //! # Invariants
 //! 1. Once it is over, it stays over.
-//! 2. It is not over while the job waits for its kind.
+//! 2. It is not over before the attempt has begun.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sync_shim::Mutex;
+
+/// Minimum time between two looks at a job that waits, whose limit may be zero.
+const SHORTEST_LOOK: Duration = Duration::from_millis(10);
 
 #[derive(Clone, Debug)]
 pub(crate) struct TimeLimit(Arc<Shared>);
@@ -20,7 +23,7 @@ struct Shared {
 
 #[derive(Clone, Copy, Debug)]
 enum Stage {
-    /// The job waits for its kind.
+    /// The job waits in this process: for a handler, or for its kind.
     Waits,
     /// The handler was called, or the job was handed out.
     Since(Instant),
@@ -28,40 +31,28 @@ enum Stage {
 }
 
 impl TimeLimit {
-    pub(crate) fn new(span: Duration, since: Instant) -> Self {
-        let stage = Mutex::new(Stage::Since(since));
+    pub(crate) fn new(span: Duration) -> Self {
+        let stage = Mutex::new(Stage::Waits);
         Self(Arc::new(Shared { span, stage }))
     }
 
-    /// The job waits for its kind.
-    pub(crate) fn suspend(&self) {
-        self.change(Stage::Waits);
-    }
-
-    /// The handler is about to be called.
+    /// The handler is about to be called, or the job to be handed out.
     pub(crate) fn begin(&self, now: Instant) {
-        self.change(Stage::Since(now));
-    }
-
-    fn change(&self, to: Stage) {
-        let stage = &mut *self.0.stage.lock();
-        if !matches!(stage, Stage::Over) {
-            *stage = to;
-        }
+        *self.0.stage.lock() = Stage::Since(now);
     }
 
     /// Ends the attempt, if its time is over. Otherwise returns the duration until the next look.
     pub(crate) fn expire(&self, now: Instant) -> Result<(), Duration> {
         let stage = &mut *self.0.stage.lock();
         let left = match *stage {
-            Stage::Waits => self.0.span,
+            Stage::Waits => self.0.span.max(SHORTEST_LOOK),
             Stage::Since(since) => {
                 let took = now.saturating_duration_since(since);
                 self.0.span.saturating_sub(took)
             }
             Stage::Over => Duration::ZERO,
         };
-        if left > Duration::ZERO || matches!(stage, Stage::Waits) {
+        if left > Duration::ZERO {
             return Err(left);
         }
         *stage = Stage::Over;
@@ -77,5 +68,18 @@ impl TimeLimit {
     pub(crate) fn error(&self) -> String {
         let span = self.0.span;
         format!("the attempt took longer than its time limit of {span:?}")
+    }
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn before_the_attempt_has_begun_even_a_limit_of_zero_is_looked_at_again_later() {
+        let (limit, now) = (TimeLimit::new(Duration::ZERO), Instant::now());
+        assert_eq!(limit.expire(now), Err(SHORTEST_LOOK));
+        limit.begin(now);
+        assert_eq!(limit.expire(now), Ok(()));
     }
 }

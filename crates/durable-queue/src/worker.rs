@@ -498,9 +498,6 @@ fn work<T, S, E>(
         let Ok(job) = job else { return };
         let size = job.lease.payload.len();
         let begun = control.clock.now();
-        if let Some(limit) = &job.limit {
-            limit.begin(begun);
-        }
         let job = Claimed::of(job, control, &shared.policy, kind);
         done.extend(job.and_then(|job| handle(handler, job)));
         pace.learn(control.clock.now().saturating_duration_since(begun), size);

@@ -36,7 +36,7 @@ fn ten_thousand_handlers_need_one_thread_and_bounded_memory() {
     let clock = ManualClock::new();
     let store = SimStore::new(ManualStoreClock::new(&clock));
     let queue = DurableQueue::<String, _>::builder("queue", store);
-    let queue = queue.clock(clock).build().unwrap();
+    let queue = queue.clock(clock.clone()).build().unwrap();
     let begun = Arc::new(AtomicUsize::new(0));
     let is_open = Arc::new(AtomicBool::new(false));
     let asleep = Arc::new(Mutex::new(Vec::<Waker>::with_capacity(HANDLERS)));
@@ -69,6 +69,7 @@ fn ten_thousand_handlers_need_one_thread_and_bounded_memory() {
             assert!(run.as_mut().poll(&mut context).is_pending());
             thread::yield_now();
         }
+        clock.wait_for_sleepers(1); // The pump, which has freed the contents of its last turn.
         let bytes = BYTES.load(SeqCst).saturating_sub(stored) / HANDLERS;
         println!("{bytes} bytes per suspended handler");
         assert!(bytes <= MOST_BYTES, "{bytes} bytes per suspended handler");
@@ -80,9 +81,10 @@ fn ten_thousand_handlers_need_one_thread_and_bounded_memory() {
             assert!(run.as_mut().poll(&mut context).is_pending());
             thread::yield_now();
         }
+        clock.wait_for_sleepers(1); // The pump, which has freed the contents of its last turn.
         peak.push(BYTES.load(SeqCst));
     }
     println!("bytes after each round: {peak:?}");
-    // Places are reused. The pump may not have freed the leases of its last turn, which has up to all of them.
-    assert!(peak[2] <= peak[1] + HANDLERS * 300, "{peak:?}");
+    // Places are reused. Buffers may grow a little, because the sizes of turns differ.
+    assert!(peak[2] <= peak[1] + HANDLERS * 100, "{peak:?}");
 }

@@ -157,7 +157,7 @@ impl<S: Store> Pump<S> {
             self.running
                 .insert(held, signals.clone(), repeat, sent + span, timeout_at);
             let limit = span_of_attempt.map(|span| {
-                let limit = TimeLimit::new(span, sent);
+                let limit = TimeLimit::new(span);
                 self.running.limit(
                     held,
                     Limited {

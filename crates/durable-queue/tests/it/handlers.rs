@@ -48,6 +48,41 @@ fn on_thread<R: Send + 'static>(run: impl Future<Output = R> + Send + 'static) -
     thread::spawn(move || block_on(run))
 }
 
+/// A task of a service: `until` in an async block, whose future the compiler has to see as `Send`, for any store.
+fn task_of<S: Store>(
+    queue: &DurableQueue<String, S>,
+    handler: Arc<dyn Fn(&str) + Send + Sync>,
+) -> impl Future<Output = Option<ShutDown>> + Send + use<S> {
+    let signal = wait_until_empty(queue.clone());
+    let run = Worker::builder(queue.clone()).run_async(move |job| {
+        let handler = handler.clone();
+        async move {
+            handler(&job);
+            Ok::<(), Failed>(())
+        }
+    });
+    async move { run.until(signal).await.ok() }
+}
+
+async fn wait_until_empty<S: Store>(queue: DurableQueue<String, S>) {
+    while queue.store_stats().unwrap().jobs > 0 {
+        async_pool::yield_now().await;
+    }
+}
+
+#[testkit::test]
+fn a_run_until_a_signal_can_be_a_task_of_a_runtime() {
+    let time = Time::new();
+    let queue = time.builder(time.sim()).build().unwrap();
+    push_all(&queue, 3);
+    let (sender, handled) = channel();
+    let handler = Arc::new(move |job: &str| sender.send(job.to_owned()).unwrap());
+    let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
+    let task = runtime.spawn(task_of(&queue, handler));
+    assert_eq!(runtime.block_on(task).unwrap(), Some(ShutDown::Finished));
+    assert_eq!(handled.iter().collect::<Vec<_>>(), ["0", "1", "2"]);
+}
+
 fn is_finished(ended: &Ended) -> bool {
     matches!(ended, Ok(ShutDown::Finished))
 }
