@@ -1,12 +1,17 @@
 //! Helpers of several test modules.
 
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::Waker;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use durable_queue::store::{Claim, Lease};
 use durable_queue::testing::{ManualStoreClock, SimStore};
-use durable_queue::{Builder, DurableQueue, FastSlow, Store};
-use sync_shim::ManualClock;
+use durable_queue::{Builder, DurableQueue, FastSlow, LEASE, Store, Token};
+use sync_shim::{Alarm, Clock, ManualClock, Parker};
 use tempfile::TempDir;
 
 /// A temporary folder of one test.
@@ -75,6 +80,62 @@ where
 {
     let queue = queue.clone();
     thread::spawn(move || work(&queue))
+}
+
+/// A clock that panics on threads of pumps, `left` times more.
+#[derive(Clone, Debug)]
+pub struct PumpTrap {
+    clock: ManualClock,
+    pub left: Arc<AtomicUsize>,
+}
+
+impl PumpTrap {
+    /// Creates one that does not panic.
+    pub fn new(clock: &ManualClock) -> Self {
+        Self {
+            clock: clock.clone(),
+            left: Arc::default(),
+        }
+    }
+
+    fn check(&self) {
+        let is_pump = thread::current().name() == Some("durable-queue");
+        let less = |left: usize| left.checked_sub(1);
+        if is_pump && self.left.fetch_update(SeqCst, SeqCst, less).is_ok() {
+            resume_unwind(Box::new("as it was asked to"));
+        }
+    }
+}
+
+impl Clock for PumpTrap {
+    fn now(&self) -> Instant {
+        self.check();
+        self.clock.now()
+    }
+
+    fn park_until(&self, parker: &Parker, when: Instant) -> bool {
+        self.check();
+        self.clock.park_until(parker, when)
+    }
+
+    fn wake_at(&self, when: Instant, waker: Waker) -> std::io::Result<Alarm> {
+        self.clock.wake_at(when, waker)
+    }
+}
+
+/// Claims and starts up to ten due jobs of the queue `queue`, as another process would.
+pub fn steal(store: &impl Store) -> Vec<Lease> {
+    let claim = Claim {
+        token: Token::random(),
+        max: 10,
+        start: 10,
+        ahead: 0,
+        horizon: Duration::ZERO,
+        lease: LEASE,
+        urgent_first: true,
+    };
+    let turn = store.turn("queue", &[], Some(claim)).unwrap();
+    turn.claimed.unwrap().leases
 }
 
 /// Longer than any test.

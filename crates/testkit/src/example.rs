@@ -44,6 +44,18 @@ fn sources(dependencies: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
+/// Creates an empty folder for a test in `target`, its `CARGO_TARGET_TMPDIR`. Tests that run concurrently need different
+/// names.
+///
+/// # Panics
+/// If it cannot be created.
+pub fn scratch(target: &str, name: &str) -> PathBuf {
+    let folder = Path::new(target).join(format!("{name}-{}", std::process::id()));
+    fs::remove_dir_all(&folder).ok(); // Left by a killed run.
+    fs::create_dir_all(&folder).expect("a folder can be made");
+    folder
+}
+
 /// A child process that is killed if its test fails first.
 #[derive(Debug)]
 pub struct Running(pub Child);

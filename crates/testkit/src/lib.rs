@@ -28,7 +28,7 @@ mod watchdog;
 pub use allocator::{BYTES, CountingAllocator, PEAK};
 pub use child::in_child;
 pub use drops::{Counted, DropCounter, PanicOnDrop};
-pub use example::{Running, example};
+pub use example::{Running, example, scratch};
 #[cfg(unix)]
 pub use fork::{ForkCase, check_in_forks, in_fork, ready};
 pub use gate::Gate;

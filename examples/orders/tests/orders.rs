@@ -119,10 +119,7 @@ fn a_shop_on_redis_killed_repeatedly_loses_no_order_and_expires_none_early() {
 
 fn killed_in_mid_run(name: &str, store: Option<&str>) {
     testkit::watchdog(testkit::LIMIT * 5, || {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let folder = folder.join(format!("orders-{name}-{}", std::process::id()));
-        fs::remove_dir_all(&folder).ok(); // Left by a killed run.
-        fs::create_dir_all(&folder).unwrap();
+        let folder = testkit::scratch(env!("CARGO_TARGET_TMPDIR"), &format!("orders-{name}"));
 
         let orders = Mutex::new(BTreeMap::new());
         for life in 0..KILLS {

@@ -11,7 +11,7 @@ mod client;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Lines};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{ChildStdout, Command, Stdio};
 use std::sync::Mutex;
 use std::thread;
@@ -99,14 +99,6 @@ fn buy(address: &str, name: &str, known: &Mutex<Known>) {
     }
 }
 
-fn scratch(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let folder = folder.join(format!("{name}-{}", std::process::id()));
-    std::fs::remove_dir_all(&folder).ok(); // Left by a killed run.
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
-}
-
 /// Runs a query on the service's database.
 fn query<T>(file: &Path, sql: &str) -> Vec<T>
 where
@@ -132,7 +124,7 @@ const MISSING: &str = "SELECT count(*) FROM (
 #[test]
 fn a_service_killed_repeatedly_misses_no_job_and_expires_no_order_early() {
     testkit::watchdog(testkit::LIMIT * 5, || {
-        let folder = scratch("shop_async");
+        let folder = testkit::scratch(env!("CARGO_TARGET_TMPDIR"), "shop_async");
         let file = folder.join("shop");
         let known = Mutex::new(Known::default());
         for life in 0..KILLS {

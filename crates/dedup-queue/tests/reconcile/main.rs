@@ -7,7 +7,7 @@
 mod folders;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
@@ -19,9 +19,7 @@ struct Tree(PathBuf);
 impl Tree {
     /// Tests that run concurrently need different names.
     fn new(name: &str) -> Self {
-        let root = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let root = root.join(format!("reconcile-{name}-{}", std::process::id()));
-        fs::remove_dir_all(&root).ok(); // Left by a killed run.
+        let root = testkit::scratch(env!("CARGO_TARGET_TMPDIR"), &format!("reconcile-{name}"));
         fs::create_dir_all(root.join("desired")).unwrap();
         fs::create_dir_all(root.join("actual")).unwrap();
         Self(root)

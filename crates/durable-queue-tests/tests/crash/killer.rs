@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::Duration;
 
 use durable_queue::Store;
-use testkit::Rng;
+use testkit::{Rng, Running};
 
 use crate::judge::Verdict;
 use crate::place::{self, Role, SERVER};
@@ -29,7 +29,7 @@ struct Workers<'a> {
     server: Option<&'a str>,
     folder: &'a Path,
     rng: Rng,
-    living: Vec<Child>,
+    living: Vec<Running>,
     started: usize,
 }
 
@@ -42,42 +42,27 @@ impl Workers<'_> {
         let mut child = Command::new(program);
         child.arg(MODE).arg(self.folder).args([name, seed]);
         child.envs(self.server.map(|server| (SERVER, server)));
-        self.living.push(child.spawn().unwrap());
+        self.living.push(Running(child.spawn().unwrap()));
     }
 
     fn signal(&self, victim: usize, signal: &str) {
-        let id = self.living[victim].id().to_string();
+        let id = self.living[victim].0.id().to_string();
         let sent = Command::new("kill").args([signal, &id]).status().unwrap();
         assert!(sent.success(), "a worker has ended by itself");
     }
 
     fn kill(&mut self, victim: usize) {
         for child in &mut self.living {
-            let ended = child.try_wait().unwrap();
+            let ended = child.0.try_wait().unwrap();
             assert!(ended.is_none(), "a worker has ended by itself: {ended:?}");
         }
-        let mut child = self.living.swap_remove(victim);
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
-}
-
-impl Drop for Workers<'_> {
-    fn drop(&mut self) {
-        for child in &mut self.living {
-            child.kill().ok();
-            child.wait().ok();
-        }
+        drop(self.living.swap_remove(victim));
     }
 }
 
 /// Creates a folder, which is removed after a successful run.
 pub(crate) fn folder() -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let path = path.join(format!("crash-{}", std::process::id()));
-    fs::remove_dir_all(&path).ok(); // Left by a killed run.
-    fs::create_dir_all(&path).unwrap();
-    path
+    testkit::scratch(env!("CARGO_TARGET_TMPDIR"), "crash")
 }
 
 fn is_anything_written(folder: &Path) -> bool {

@@ -2,12 +2,12 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::Duration;
 
 use durable_queue::Store;
 use durable_queue::store::Act;
-use testkit::Rng;
+use testkit::{Rng, Running, scratch};
 
 use crate::judge::Verdict;
 use crate::worker::{MODE, QUEUE, open, pause, set_limits, turn_of};
@@ -24,7 +24,7 @@ const BETWEEN: usize = 150;
 struct Workers<'a> {
     folder: &'a Path,
     rng: Rng,
-    living: Vec<Child>,
+    living: Vec<Running>,
     started: usize,
 }
 
@@ -35,32 +35,19 @@ impl Workers<'_> {
         let seed = self.rng.next_u64().to_string();
         let mut child = Command::new(std::env::current_exe().unwrap());
         child.arg(MODE).arg(self.folder).args([name, seed]);
-        self.living.push(child.spawn().unwrap());
+        self.living.push(Running(child.spawn().unwrap()));
     }
 
+    /// The drop kills.
     fn kill(&mut self, victim: usize) {
-        let mut child = self.living.swap_remove(victim);
-        let ended = child.try_wait().unwrap();
+        let mut victim = self.living.swap_remove(victim);
+        let ended = victim.0.try_wait().unwrap();
         assert!(ended.is_none(), "a worker has ended by itself: {ended:?}");
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
-}
-
-impl Drop for Workers<'_> {
-    fn drop(&mut self) {
-        for child in &mut self.living {
-            child.kill().ok();
-            child.wait().ok();
-        }
     }
 }
 
 pub(crate) fn run(kills: u64, seed: u64) {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let folder = folder.join(format!("limits-{}", std::process::id()));
-    fs::remove_dir_all(&folder).ok(); // Left by a killed run.
-    fs::create_dir_all(&folder).unwrap();
+    let folder = scratch(env!("CARGO_TARGET_TMPDIR"), "limits");
     set_limits(&open(&folder));
     let mut workers = Workers {
         folder: &folder,

@@ -11,11 +11,11 @@ use durable_queue::store::{Act, Claim, JobState, Settle};
 use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{
     CANCEL_PAUSE, Cancelled, Claimed, DurableQueue, ErrorKind, FIRST_PAUSE, HORIZON, LEASE, Merge,
-    Retried, ShutDown, Store, Token, When, Worker,
+    Retried, ShutDown, When, Worker,
 };
 use testkit::{Gate, block_on};
 
-use crate::support::{LONG, SECOND, Time, job, on_thread};
+use crate::support::{LONG, SECOND, Time, job, on_thread, steal};
 
 type Queue = DurableQueue<String, SimStore>;
 
@@ -72,21 +72,6 @@ impl World {
 
 fn is_taken(cancelled: &Cancelled<String>) -> bool {
     matches!(cancelled, Cancelled::Taken)
-}
-
-/// Claims and starts a due job, as a process that dies afterwards.
-fn claim_and_die(store: &SimStore) {
-    let claim = Claim {
-        token: Token::random(),
-        max: 1,
-        start: 1,
-        ahead: 0,
-        horizon: Duration::ZERO,
-        lease: LEASE,
-        urgent_first: true,
-    };
-    let turn = store.turn("queue", &[], Some(claim)).unwrap();
-    assert_eq!(turn.claimed.unwrap().leases.len(), 1);
 }
 
 #[testkit::test]
@@ -290,7 +275,7 @@ fn an_error_of_the_question_delays_no_settle_and_is_followed_by_another_after_a_
 fn a_cancelled_job_whose_process_has_died_ends_without_another_attempt() {
     let world = World::new();
     let id = world.push("job");
-    claim_and_die(world.queue.store());
+    assert_eq!(steal(world.queue.store()).len(), 1);
     assert!(is_taken(&world.queue.cancel(id).unwrap()));
     world.time.clock.advance(LEASE);
     let taker = on_thread(&world.queue, |queue| queue.take().unwrap());
@@ -310,7 +295,7 @@ fn a_cancelled_job_of_a_dead_process_that_is_claimed_ahead_ends() {
     let builder = time.builder(time.sim()).prefetch(5);
     let queue = builder.build().unwrap();
     let id = queue.push(job("job"), When::NOW).unwrap();
-    claim_and_die(queue.store());
+    assert_eq!(steal(queue.store()).len(), 1);
     queue.push(job("first"), When::NOW).unwrap();
     assert!(is_taken(&queue.cancel(id).unwrap()));
     time.clock.advance(LEASE);

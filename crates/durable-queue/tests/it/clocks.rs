@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use durable_queue::store::{Claim, JobState};
+use durable_queue::store::JobState;
 use durable_queue::testing::SimStore;
 use durable_queue::{
-    Claimed, DurableQueue, HORIZON, LEASE, SAFETY_LOOK, Store, StoreClock, StoreTime, Token, When,
+    Claimed, DurableQueue, HORIZON, LEASE, SAFETY_LOOK, Store, StoreClock, StoreTime, When,
 };
 use durable_queue_sqlite::SqliteStore;
 use sync_shim::{Clock as _, ManualClock};
 
-use crate::support::{Folder, SECOND, Time, job, on_thread};
+use crate::support::{Folder, SECOND, Time, job, on_thread, steal};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const MILLI: Duration = Duration::from_millis(1);
@@ -165,21 +165,6 @@ impl<S: Kept> World<S> {
     }
 }
 
-/// Claims due jobs, as another process would.
-fn steal(store: &impl Store) -> usize {
-    let claim = Claim {
-        token: Token::random(),
-        max: 10,
-        start: 10,
-        ahead: 0,
-        horizon: Duration::ZERO,
-        lease: LEASE,
-        urgent_first: true,
-    };
-    let turn = store.turn("queue", &[], Some(claim)).unwrap();
-    turn.claimed.unwrap().leases.len()
-}
-
 fn a_store_whose_clock_is_years_away_from_ours_hands_out_on_the_tick<S: Kept>() {
     for confirm in [true, false] {
         let world = World::<S>::new(confirm);
@@ -285,7 +270,7 @@ fn a_clock_set_forward_over_a_job_ahead_leaves_it_to_one_holder<S: Kept>() {
             world.wait_for_claim();
             world.clock.set_forward();
             if is_stolen {
-                assert_eq!(steal(world.queue.store()), 1);
+                assert_eq!(steal(world.queue.store()).len(), 1);
                 world.queue.push(job("other"), When::NOW).unwrap();
             }
             world.time.advance(HORIZON);
@@ -380,7 +365,7 @@ fn a_clock_set_forward_over_a_running_lease_leaves_it_to_its_holder_if_no_other_
         world.wait_for_sleep();
         world.clock.set_forward();
         if is_stolen {
-            assert_eq!(steal(world.queue.store()), 1);
+            assert_eq!(steal(world.queue.store()).len(), 1);
         }
         world.time.advance(LEASE / 3 + MILLI); // A renewal.
         world.wait_for_sleep_or(|| taken.is_lost());
@@ -390,7 +375,7 @@ fn a_clock_set_forward_over_a_running_lease_leaves_it_to_its_holder_if_no_other_
             }
             assert!(taken.ack().unwrap_err().is_stale());
         } else {
-            assert_eq!(steal(world.queue.store()), 0, "it was renewed");
+            assert_eq!(steal(world.queue.store()).len(), 0, "it was renewed");
             taken.ack().unwrap();
         }
     }

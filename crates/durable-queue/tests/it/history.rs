@@ -3,16 +3,15 @@
 use std::borrow::Cow;
 use std::thread;
 
-use durable_queue::store::{Act, Claim};
+use durable_queue::store::Act;
 use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{
-    Claimed, DecodeError, DurableQueue, EncodeError, FIRST_PAUSE, Failure, HORIZON, LEASE,
-    LONGEST_ERROR, MOST_FAILURES, Payload, Retried, ShutDown, Store, StoreClock as _, Token, When,
-    Worker,
+    Claimed, DecodeError, DurableQueue, EncodeError, FIRST_PAUSE, Failure, LONGEST_ERROR,
+    MOST_FAILURES, Payload, Retried, ShutDown, Store, StoreClock as _, When, Worker,
 };
 use testkit::block_on;
 
-use crate::support::{LONG, SECOND, Time, job, on_thread};
+use crate::support::{LONG, SECOND, Time, job, on_thread, steal};
 
 type Queue = DurableQueue<String, SimStore>;
 
@@ -247,23 +246,13 @@ fn a_text_that_cannot_be_read_is_shown_as_no_failure() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     queue.push(job("job"), When::NOW).unwrap();
-    let claim = Claim {
-        token: Token::random(),
-        max: 1,
-        start: 1,
-        ahead: 0,
-        horizon: HORIZON,
-        lease: LEASE,
-        urgent_first: true,
-    };
-    let store = queue.store();
-    let turn = store.turn("queue", &[], Some(claim)).unwrap();
+    let stolen = steal(queue.store());
     let act = Act::Retry {
         when: When::NOW,
         failures: Some("of a later version"),
     };
-    let settle = turn.claimed.unwrap().leases[0].settle(act);
-    store.turn("queue", &[settle], None).unwrap();
+    let settle = stolen[0].settle(act);
+    queue.store().turn("queue", &[settle], None).unwrap();
     assert_eq!(listed(&queue), []);
     let taken = queue.take().unwrap();
     assert_eq!(taken.failures(), []);

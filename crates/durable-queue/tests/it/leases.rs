@@ -7,29 +7,11 @@ use std::time::Duration;
 
 use sync_shim::Clock as _;
 
-use durable_queue::store::{Act, Claim, Settle};
+use durable_queue::store::{Act, Lease, Settle};
 use durable_queue::testing::{Call, Fault, SimStore};
-use durable_queue::{
-    ErrorKind, FIRST_PAUSE, LEASE, SettleError, Store, StoreClock as _, Token, When,
-};
+use durable_queue::{ErrorKind, FIRST_PAUSE, LEASE, SettleError, Store, StoreClock as _, When};
 
-use crate::support::{SECOND, Time, job, on_thread};
-
-/// Claims due jobs, as another process would.
-fn steal(store: &impl Store) -> Vec<(durable_queue::JobId, Token)> {
-    let claim = Claim {
-        token: Token::random(),
-        max: 10,
-        start: 10,
-        ahead: 0,
-        horizon: Duration::ZERO,
-        lease: LEASE,
-        urgent_first: true,
-    };
-    let turn = store.turn("queue", &[], Some(claim)).unwrap();
-    let leases = turn.claimed.unwrap().leases;
-    leases.iter().map(|lease| (lease.id, lease.token)).collect()
-}
+use crate::support::{SECOND, Time, job, on_thread, steal};
 
 /// Whether or not a call waits for another job.
 #[testkit::test]
@@ -127,7 +109,7 @@ fn without_a_heartbeat_a_lease_ends_unless_its_handler_extends_it() {
     time.clock.advance(SECOND);
     let stolen = steal(queue.store());
     assert_eq!(stolen.len(), 1);
-    assert_eq!(stolen[0].0, taken.id());
+    assert_eq!(stolen[0].id, taken.id());
 }
 
 #[testkit::test]
@@ -137,7 +119,7 @@ fn a_stale_holder_is_told_and_changes_nothing() {
     queue.push(job("job"), When::NOW).unwrap();
     let taken = queue.take().unwrap();
     time.clock.advance(LEASE);
-    let [(id, token)] = steal(queue.store())[..] else {
+    let [Lease { id, token, .. }] = steal(queue.store())[..] else {
         panic!("the lease has ended");
     };
     assert_eq!(

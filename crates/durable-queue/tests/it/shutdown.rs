@@ -5,15 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
-use durable_queue::store::{Claim, JobState};
+use durable_queue::store::JobState;
 use durable_queue::testing::{Call, Fault, SimStore};
-use durable_queue::{
-    FIRST_PAUSE, HORIZON, LEASE, SettleError, ShutDown, Store as _, TakeError, Token, When,
-};
+use durable_queue::{FIRST_PAUSE, HORIZON, LEASE, SettleError, ShutDown, TakeError, When};
 use sync_shim::Clock as _;
 use testkit::Gate;
 
-use crate::support::{LONG, SECOND, Time, job, on_thread};
+use crate::support::{LONG, SECOND, Time, job, on_thread, steal};
 
 #[testkit::test]
 fn a_shutdown_releases_claimed_jobs_that_have_not_started() {
@@ -70,16 +68,7 @@ fn a_shutdown_buries_a_job_without_attempts_that_a_claim_in_progress_returns() {
     let queue = time.builder(store).max_attempts(1).build().unwrap();
     queue.push(job("spent"), When::NOW).unwrap();
     // Its only attempt did not finish.
-    let claim = Claim {
-        token: Token::random(),
-        max: 1,
-        start: 1,
-        ahead: 0,
-        horizon: HORIZON,
-        lease: LEASE,
-        urgent_first: true,
-    };
-    queue.store().turn("queue", &[], Some(claim)).unwrap();
+    steal(queue.store());
     time.clock.advance(LEASE);
     is_slow.store(true, SeqCst);
     let taker = on_thread(&queue, |queue| queue.take().unwrap_err());

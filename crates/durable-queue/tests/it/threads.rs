@@ -1,17 +1,15 @@
 //! Queues that share threads: their number, and what one queue may do to another.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
 use std::task::{Context, Waker};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{DurableQueue, HORIZON, PUMP_THREADS, ShutDown, TakeError, Threads, When};
-use sync_shim::{Alarm, Clock, ManualClock, Parker};
 use testkit::Gate;
 
-use crate::support::{LONG, SECOND, Time, job, on_thread};
+use crate::support::{LONG, PumpTrap, SECOND, Time, job, on_thread};
 
 type Queue = DurableQueue<String, SimStore>;
 
@@ -187,46 +185,10 @@ fn a_queue_that_ends_leaves_the_others_running() {
     assert_eq!(taker.join().unwrap(), "job");
 }
 
-/// A clock that panics once on a pump's thread.
-#[derive(Clone, Debug)]
-struct Trap {
-    clock: ManualClock,
-    left: Arc<AtomicUsize>,
-}
-
-impl Trap {
-    fn check(&self) {
-        let is_pump = thread::current().name() == Some("durable-queue");
-        let less = |left: usize| left.checked_sub(1);
-        if is_pump && self.left.fetch_update(SeqCst, SeqCst, less).is_ok() {
-            std::panic::resume_unwind(Box::new("as it was asked to"));
-        }
-    }
-}
-
-impl Clock for Trap {
-    fn now(&self) -> Instant {
-        self.check();
-        self.clock.now()
-    }
-
-    fn park_until(&self, parker: &Parker, when: Instant) -> bool {
-        self.check();
-        self.clock.park_until(parker, when)
-    }
-
-    fn wake_at(&self, when: Instant, waker: Waker) -> std::io::Result<Alarm> {
-        self.clock.wake_at(when, waker)
-    }
-}
-
 #[testkit::test]
 fn a_clock_that_panics_once_shuts_down_one_of_the_queues() {
     let time = Time::new();
-    let trap = Trap {
-        clock: time.clock.clone(),
-        left: Arc::default(),
-    };
+    let trap = PumpTrap::new(&time.clock);
     let world = World {
         threads: Threads::with_clock(trap.clone()),
         time,

@@ -8,10 +8,10 @@ use std::fmt;
 use std::future::Future;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use durable_queue::store::JobState;
 use durable_queue::testing::SimStore;
@@ -20,10 +20,9 @@ use durable_queue::{
     LONGEST_LEASE, Payload, Reset, Retried, SettleError, ShutDown, StoreTime, TakeError, When,
     Worker,
 };
-use sync_shim::{Alarm, Clock, ManualClock, Parker};
 use testkit::block_on;
 
-use crate::support::{LONG, SECOND, Time, job};
+use crate::support::{LONG, PumpTrap, SECOND, Time, job};
 
 /// Its text selects the behaviour of its code.
 #[derive(Debug)]
@@ -384,47 +383,12 @@ fn nul_is_removed_from_an_error() {
     assert_eq!(queue.dead(None, 1).unwrap()[0].error, "a b");
 }
 
-/// A clock that panics in the pump when it is told to.
-#[derive(Clone, Debug)]
-struct Trap {
-    clock: ManualClock,
-    is_armed: Arc<AtomicBool>,
-}
-
-impl Trap {
-    fn check(&self) {
-        let is_pump = std::thread::current().name() == Some("durable-queue");
-        if is_pump && self.is_armed.load(SeqCst) {
-            resume_unwind(Box::new("as it was asked to"));
-        }
-    }
-}
-
-impl Clock for Trap {
-    fn now(&self) -> Instant {
-        self.check();
-        self.clock.now()
-    }
-
-    fn park_until(&self, parker: &Parker, when: Instant) -> bool {
-        self.check();
-        self.clock.park_until(parker, when)
-    }
-
-    fn wake_at(&self, when: Instant, waker: Waker) -> std::io::Result<Alarm> {
-        self.clock.wake_at(when, waker)
-    }
-}
-
 /// Times can no longer be computed. The leases expire by themselves, so other processes get the jobs.
 #[testkit::test]
 fn a_clock_that_panics_in_the_pump_shuts_the_queue_down_and_no_call_hangs() {
     let time = Time::new();
     let sim = time.sim();
-    let trap = Trap {
-        clock: time.clock.clone(),
-        is_armed: Arc::default(),
-    };
+    let trap = PumpTrap::new(&time.clock);
     let queue: DurableQueue<String, _> = time
         .builder(sim.clone())
         .clock(trap.clone())
@@ -435,7 +399,7 @@ fn a_clock_that_panics_in_the_pump_shuts_the_queue_down_and_no_call_hangs() {
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| queue.take().err());
         time.clock.wait_for_sleepers(1);
-        trap.is_armed.store(true, SeqCst);
+        trap.left.store(usize::MAX, SeqCst);
         // This wakes the pump.
         assert!(matches!(taken.ack(), Err(SettleError::ShutDown)));
         let ended = waits.join().unwrap();

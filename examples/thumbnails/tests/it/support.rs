@@ -4,7 +4,7 @@ use image::{DynamicImage, ImageFormat, Rgb, RgbImage};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Cursor;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 /// A directory for one test, removed at its end: pictures in `in`, thumbnails in `out`.
@@ -13,9 +13,7 @@ pub(crate) struct Album(PathBuf);
 impl Album {
     /// Creates an empty one. Tests that run concurrently need different names.
     pub(crate) fn new(name: &str) -> Self {
-        let root = Path::new(env!("CARGO_TARGET_TMPDIR"))
-            .join(format!("thumbnails-{name}-{}", std::process::id()));
-        fs::remove_dir_all(&root).ok(); // Left by a killed run.
+        let root = testkit::scratch(env!("CARGO_TARGET_TMPDIR"), &format!("thumbnails-{name}"));
         fs::create_dir_all(root.join("in")).expect("a directory can be made");
         Self(root)
     }
