@@ -50,7 +50,7 @@ struct Node {
     pool: Pool,
 }
 
-/// What is known of the cluster.
+/// The known state of the cluster.
 #[derive(Default)]
 struct State {
     nodes: BTreeMap<Address, Arc<Node>>,
@@ -102,7 +102,7 @@ type Attempt<'a> = dyn FnMut(&Arc<Node>, Way, Duration) -> std::result::Result<(
 
 /// The nodes of a cluster, each with its own sessions.
 pub(super) struct Cluster {
-    /// Where to ask for the nodes. The first one determines how nodes are connected to.
+    /// Addresses that are asked for the nodes. Nodes get the user and the settings of the first one.
     seeds: Vec<ConnectionInfo>,
     /// Maximum number of sessions of the application with each node.
     sessions: usize,

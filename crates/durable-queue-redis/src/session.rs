@@ -26,7 +26,7 @@ use super::pool::{Failed, Limits, Pool};
 use super::script::{Call, Need, Scripts};
 use super::sentinel::Master;
 
-/// How sessions are started.
+/// Settings of new sessions.
 #[derive(Clone)]
 pub(super) struct Connector {
     pub(super) connect_timeout: Duration,
@@ -76,7 +76,7 @@ pub(super) enum Server {
     Master(Master),
 }
 
-/// How a command reaches a node of a cluster.
+/// Way of a command to a node of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Direct,

@@ -146,7 +146,7 @@ impl<T: Payload> Claimed<T> {
     }
 }
 
-/// How texts of errors name a kind.
+/// Returns the words for a kind in texts of errors.
 pub(crate) fn named(kind: Option<&str>) -> String {
     kind.map_or_else(
         || "without a kind".to_owned(),

@@ -50,7 +50,7 @@ struct Lane {
     back: Option<Instant>,
 }
 
-/// What becomes of a claimed job.
+/// Outcome of the arrival of a claimed job.
 pub(crate) enum Arrival {
     /// It is in the line of its lane.
     Waits,

@@ -35,7 +35,7 @@ pub struct DurableQueue<T, S: Store> {
     values: PhantomData<fn() -> T>,
 }
 
-/// What a handle adds to the jobs that are pushed through it.
+/// Additions of a handle to the jobs that are pushed through it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Marks {
     urgent: bool,

@@ -62,7 +62,7 @@ impl Service {
     }
 }
 
-/// What the service has acknowledged: the users, and the orders with whether they were paid, if the answer was not lost.
+/// The service's answers: the users, and the orders with whether they were paid, if the answer was not lost.
 #[derive(Default)]
 struct Known {
     users: Vec<String>,

@@ -24,7 +24,7 @@ const PUSHES: usize = 300;
 const LEASE: Duration = Duration::from_secs(4);
 const CONFIRM: Duration = Duration::from_secs(1);
 
-/// What a storm has shown.
+/// Findings of a storm.
 #[derive(Debug, Default)]
 struct Outcome {
     /// Pushes that were answered, and jobs of them that were never run.

@@ -47,7 +47,7 @@ const LATER: Duration = Duration::from_secs(86_400);
 
 type Queue<S> = DurableQueue<String, S>;
 
-/// What disturbs the processes.
+/// The disturbance of the processes.
 pub trait Disturbance: fmt::Display + Sync {
     fn is_over(&self) -> bool;
 

@@ -61,8 +61,13 @@ impl Workers<'_> {
 }
 
 /// Creates a folder, which is removed after a successful run.
+// Not by `testkit::scratch`: older versions of `testkit`, with which this program is built as well, do not have it.
 pub(crate) fn folder() -> PathBuf {
-    testkit::scratch(env!("CARGO_TARGET_TMPDIR"), "crash")
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let path = path.join(format!("crash-{}", std::process::id()));
+    fs::remove_dir_all(&path).ok(); // Left by a killed run.
+    fs::create_dir_all(&path).unwrap();
+    path
 }
 
 fn is_anything_written(folder: &Path) -> bool {

@@ -1,4 +1,4 @@
-//! Which thread runs which pump, as pure functions of the state.
+//! The assignment of threads to pumps, as pure functions of the state.
 //!
 //! This module takes no locks, reads no clock and runs no pump: `pumps.rs` does, and acts on the results. The tests
 //! run random programs.
@@ -70,7 +70,7 @@ pub(super) enum After<P> {
     Ended,
 }
 
-/// What a thread does next.
+/// The next step of a thread.
 #[derive(Debug)]
 pub(super) enum Next<P> {
     Run(PumpId, P),
@@ -79,7 +79,7 @@ pub(super) enum Next<P> {
     End,
 }
 
-/// What is to be done for the threads after a section.
+/// Wake-up or start of a thread, after a section.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Rouse<K> {
     Nothing,

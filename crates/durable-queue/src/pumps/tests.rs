@@ -15,7 +15,7 @@ struct Fake {
     id: PumpId,
     step: Box<dyn FnMut() -> Step + Send>,
     ends: Sender<bool>,
-    /// Where its drop waits.
+    /// Its drop waits here.
     dropped: Option<Gate>,
 }
 

@@ -98,7 +98,7 @@ fn queue<S: Store>(time: &Time, store: S) -> Queue<S> {
         .unwrap()
 }
 
-/// What handlers see and do.
+/// Handlers that report, and that can be held up.
 #[derive(Clone)]
 struct Handlers {
     handled: Sender<String>,
