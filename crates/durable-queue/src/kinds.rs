@@ -17,16 +17,16 @@ use std::task::{Context as TaskContext, Poll};
 use async_pool::AsyncPool;
 use sync_shim::{Clock, Mutex};
 
-use crate::calls::Wanted;
 use crate::claimed::Claimed;
 use crate::command::{Command, Ready};
-use crate::config::{Policy, SHORTEST_PATIENCE};
+use crate::config::Policy;
 use crate::control::Control;
 use crate::error::TakeError;
 #[cfg(feature = "async")]
 use crate::handler::{Attempt, Job};
 use crate::kind::{Kind, KindOptions, NoKinds};
 use crate::lanes::Lanes;
+use crate::pace::Pace;
 use crate::payload::Payload;
 use crate::policy::JobPolicy;
 #[cfg(feature = "async")]
@@ -37,7 +37,7 @@ use crate::shared::Shared;
 use crate::store::Store;
 #[cfg(feature = "async")]
 use crate::worker::{Context, NoContext};
-use crate::worker::{Pace, StartError, Worker, WorkerBuilder, handle};
+use crate::worker::{StartError, Worker, WorkerBuilder, handle};
 
 /// A builder's state after [`on`](WorkerBuilder::on): the blocking handlers.
 #[derive(Debug)]
@@ -200,7 +200,6 @@ fn work<S: Store>(
     mut pace: Pace,
 ) {
     let control = &shared.control;
-    let is_limited = shared.config.rate.is_some();
     let mut done = Vec::new();
     loop {
         let is_open = control.is_open();
@@ -215,14 +214,7 @@ fn work<S: Store>(
             let spare = control.next_spare(&mut done);
             let job = spare.map_or_else(
                 || {
-                    let mut wanted = pace.wanted(control.round_trip(), is_limited);
-                    if let Wanted::Spare { most, patience, .. } = &mut wanted
-                        && wide > *most
-                        && !is_limited
-                    {
-                        *most = wide;
-                        patience.get_or_insert(SHORTEST_PATIENCE);
-                    }
+                    let wanted = pace.wanted(1, wide, shared);
                     let mut one = shared.wait(mem::take(&mut done), wanted, None)?;
                     Ok::<_, TakeError>(one.pop().expect("at least one job"))
                 },

@@ -137,7 +137,8 @@
 //! - `start_async` runs each handler as a task of an `AsyncPool`.
 //!
 //! A handler gets a `Job`, and a clone of the builder's `context`, if there is one. Its result settles the job, as on a
-//! thread. No more jobs are claimed than handlers have room, unless the builder has a [`batch`](WorkerBuilder::batch).
+//! thread. No more jobs are claimed than handlers have room, unless handlers take microseconds, or the builder has a
+//! [`batch`](WorkerBuilder::batch).
 //!
 //! | event | the handler's future | its job |
 //! |---|---|---|
@@ -207,6 +208,7 @@ mod lanes;
 mod limit;
 mod notify;
 mod offset;
+mod pace;
 mod payload;
 mod plan;
 mod policy;

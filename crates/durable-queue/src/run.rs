@@ -2,8 +2,7 @@
 //!
 //! # Invariants
 //! 1. `set.len()` is at most `handlers`, and so is its sum with the number of jobs that the call wants for itself,
-//!    between polls. So without a batch, and without kinds that are full, no more jobs are claimed than handlers have
-//!    room.
+//!    between polls. Jobs that are claimed in addition are spare jobs of the queue.
 //! 2. While jobs are taken and there is room, a call waits. It, the close and the end of the queue, and the end of the
 //!    grace are events of `set`.
 //! 3. Settles in `done` are sent by the end of the same poll.
@@ -13,6 +12,7 @@ use std::error::Error;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::mem;
+use std::num::NonZeroUsize;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -24,11 +24,11 @@ use sync_shim::{Alarm, Clock};
 
 use crate::calls::{Ticket, Wanted};
 use crate::command::{Command, Ready};
-use crate::config::SHORTEST_PATIENCE;
 use crate::control::Control;
 use crate::error::TakeError;
 use crate::handler::{Attempt, Job, Terms};
 use crate::lanes::Lanes;
+use crate::pace::{Flow, Pace};
 use crate::payload::Payload;
 use crate::queue::{DurableQueue, ShutDown};
 use crate::set::FutureSet;
@@ -147,8 +147,8 @@ impl<T: Payload, S: Store, F, Fut> fmt::Debug for Run<T, S, F, Fut> {
 pub(crate) struct Limits {
     /// Maximum number of futures.
     pub(crate) handlers: usize,
-    /// Minimum number of jobs to claim.
-    pub(crate) batch: usize,
+    /// Minimum number of jobs to claim. `None`: it adapts.
+    pub(crate) batch: Option<NonZeroUsize>,
     pub(crate) grace: Option<Duration>,
 }
 
@@ -160,6 +160,8 @@ pub(crate) struct Dispatch<S: Store, A> {
     /// Of each future in the set, by its number: its lane, and when it was started.
     places: Vec<(usize, Instant)>,
     limits: Limits,
+    pace: Pace,
+    flow: Flow,
     /// Settles to send.
     done: Vec<Command>,
     stage: Stage,
@@ -189,6 +191,8 @@ impl<S: Store, A> Dispatch<S, A> {
             lanes,
             places: Vec::new(),
             limits,
+            pace: Pace::new(limits.batch),
+            flow: Flow::new(limits.handlers),
             done: Vec::new(),
             stage: Stage::New,
         }
@@ -213,13 +217,20 @@ impl<S: Store, A> Dispatch<S, A> {
         }
         let (done, lanes, places) = (&mut self.done, &mut self.lanes, &self.places);
         let clock = &self.shared.control.clock;
+        if self.set.len() == 0 {
+            self.flow.restart(clock.now());
+        }
+        let flow = &mut self.flow;
         self.set.poll_woken(|number, ack| {
             let (lane, begun) = places[number];
             done.extend(ack);
             lanes.end(lane, clock.now().saturating_duration_since(begun));
+            flow.end();
         });
         self.take_jobs(has_event, &mut start);
         self.run_next(&mut start);
+        let now = self.shared.control.clock.now();
+        self.flow.pass(now, &mut self.pace);
         self.go_on()
     }
 
@@ -265,6 +276,7 @@ impl<S: Store, A> Dispatch<S, A> {
                 self.done.extend(ack);
                 let took = clock.now().saturating_duration_since(begun);
                 self.lanes.end(lane, took);
+                self.flow.end();
                 continue;
             }
             if number == self.places.len() {
@@ -276,6 +288,7 @@ impl<S: Store, A> Dispatch<S, A> {
 
     fn arrive(&mut self, jobs: impl IntoIterator<Item = Ready>) {
         for job in jobs {
+            self.pace.learn_size(job.lease.payload.len());
             let now = self.shared.control.clock.now();
             let arrival = self.lanes.arrive(job, now);
             self.done.extend(self.shared.turned_away(arrival));
@@ -299,15 +312,10 @@ impl<S: Store, A> Dispatch<S, A> {
                 }
                 call => call,
             };
-            let more = self.limits.batch.max(wide);
-            let patience = (wide > 0).then_some(SHORTEST_PATIENCE);
-            let wanted = Wanted::Spare {
-                own: room,
-                most: room.max(more),
-                patience,
-            };
+            let Self { shared, pace, .. } = self;
+            let wanted = || pace.wanted(room, wide, shared);
             let (done, event) = (&mut self.done, self.set.event());
-            match self.shared.ask_for(call, room, wanted, done, event) {
+            match shared.ask_for(call, room, wanted, done, event) {
                 Ok(call) => self.stage = Stage::Taking(call),
                 Err(_) => self.begin_to_end(),
             }
@@ -385,7 +393,7 @@ impl<S: Store> Shared<S> {
         &self,
         call: Option<(Ticket, usize)>,
         room: usize,
-        wanted: Wanted,
+        wanted: impl FnOnce() -> Wanted,
         done: &mut Vec<Command>,
         event: std::task::Waker,
     ) -> Result<Option<(Ticket, usize)>, TakeError> {
@@ -397,14 +405,14 @@ impl<S: Store> Shared<S> {
         match call {
             Some((ticket, before)) => {
                 if before != room || !done.is_empty() {
-                    control.ask_again(ticket, mem::take(done), wanted);
+                    control.ask_again(ticket, mem::take(done), wanted());
                 }
                 Ok(Some((ticket, room)))
             }
             None if room == 0 => Ok(None),
             None => {
                 let acks = mem::take(done);
-                let asked = control.ask(acks, wanted, Waiter::Task(event));
+                let asked = control.ask(acks, wanted(), Waiter::Task(event));
                 asked.map(|ticket| Some((ticket, room)))
             }
         }

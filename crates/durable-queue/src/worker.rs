@@ -19,11 +19,11 @@ use sync_shim::Mutex;
 use sync_shim::foreign::guarded;
 use sync_shim::{Clock, Timeout};
 
-use crate::calls::Wanted;
 use crate::claimed::Claimed;
 use crate::command::Command;
 #[cfg(feature = "async")]
 use crate::command::Ready;
+#[cfg(doc)]
 use crate::config::{MOST_JOBS, SHORTEST_PATIENCE};
 use crate::error::{TakeError, with_causes};
 #[cfg(feature = "async")]
@@ -31,6 +31,7 @@ use crate::handler::{Attempt, Job, Terms};
 use crate::kind::NoKinds;
 #[cfg(feature = "async")]
 use crate::lanes::Lanes;
+use crate::pace::Pace;
 use crate::payload::Payload;
 use crate::queue::{DurableQueue, ShutDown};
 #[cfg(feature = "async")]
@@ -39,10 +40,6 @@ use crate::shared::Shared;
 #[cfg(feature = "async")]
 use crate::signals::Events;
 use crate::store::Store;
-
-/// Maximum total payload in bytes that a handler's thread claims at a time, if the number of jobs is not
-/// fixed. A single payload may be larger.
-const MOST_BYTES: usize = 1 << 20;
 
 /// Runs a handler for each job of a queue, with limited concurrency, on the threads of a [`Pool`].
 ///
@@ -186,8 +183,8 @@ impl<T: Payload, S: Store, C, K> WorkerBuilder<T, S, C, K> {
     /// With a fixed number, waiting jobs are not released: slow handlers keep the rest of their batch from
     /// other processes. The jobs of a batch are acknowledged together when the next one is claimed.
     ///
-    /// Async handlers share one claim: by default, as many jobs as handlers have room; with a fixed number, at
-    /// least that many, of which the rest waits for room. Handlers of microseconds are faster with it.
+    /// Async handlers share one claim, of at least as many jobs as handlers have room: by default as many as they
+    /// end in about two turns, or the fixed number. The rest waits for room.
     pub fn batch(mut self, jobs: NonZeroUsize) -> Self {
         self.batch = Some(jobs);
         self
@@ -223,7 +220,7 @@ impl<T: Payload, S: Store, C, K> WorkerBuilder<T, S, C, K> {
     pub(crate) fn limits(&self) -> Limits {
         Limits {
             handlers: self.concurrency,
-            batch: self.batch.map_or(0, NonZeroUsize::get),
+            batch: self.batch,
             grace: self.grace,
         }
     }
@@ -483,13 +480,12 @@ fn work<T, S, E>(
     E: Into<Box<dyn Error + Send + Sync>>,
 {
     let control = &shared.control;
-    let is_limited = shared.config.rate.is_some();
     let mut done = Vec::new();
     loop {
         let spare = control.next_spare(&mut done);
         let job = spare.map_or_else(
             || {
-                let wanted = pace.wanted(control.round_trip(), is_limited);
+                let wanted = pace.wanted(1, 0, shared);
                 let mut one = shared.wait(mem::take(&mut done), wanted, None)?;
                 Ok::<_, TakeError>(one.pop().expect("at least one job"))
             },
@@ -501,60 +497,6 @@ fn work<T, S, E>(
         let job = Claimed::of(job, control, &shared.policy, kind);
         done.extend(job.and_then(|job| handle(handler, job)));
         pace.learn(control.clock.now().saturating_duration_since(begun), size);
-    }
-}
-
-/// Number of jobs that a handler's thread claims at a time.
-pub(crate) struct Pace {
-    fixed: Option<NonZeroUsize>,
-    last: usize,
-    /// Recent duration of a job, in nanoseconds.
-    took: u64,
-    /// Recent maximum size of a payload, in bytes.
-    size: usize,
-}
-
-impl Pace {
-    pub(crate) fn new(fixed: Option<NonZeroUsize>) -> Self {
-        Self {
-            fixed,
-            last: 0,
-            took: 0,
-            size: 0,
-        }
-    }
-
-    /// A slow job counts by an eighth, so that it takes several to make the batches short. A large payload
-    /// counts at once.
-    pub(crate) fn learn(&mut self, took: Duration, size: usize) {
-        let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX / 8);
-        self.took = match self.took {
-            0 => took,
-            before => before - before / 8 + took / 8,
-        };
-        self.size = size.max(self.size - self.size / 8);
-    }
-
-    pub(crate) fn wanted(&mut self, round_trip: Duration, is_limited: bool) -> Wanted {
-        if let Some(most) = self.fixed {
-            return Wanted::Spare {
-                own: 1,
-                most: most.get(),
-                patience: None,
-            };
-        }
-        let span = u64::try_from(2 * round_trip.as_nanos()).unwrap_or(u64::MAX);
-        let in_time = usize::try_from(span / self.took.max(1)).unwrap_or(usize::MAX);
-        let most = in_time
-            .min(MOST_BYTES / self.size.max(1))
-            .min(self.last * 2)
-            .clamp(1, if is_limited { 1 } else { MOST_JOBS });
-        self.last = most;
-        Wanted::Spare {
-            own: 1,
-            most,
-            patience: Some((round_trip * 4).max(SHORTEST_PATIENCE)),
-        }
     }
 }
 

@@ -22,26 +22,10 @@ use testkit::{CountingWaker, DropCounter, Gate, PanicOnDrop, block_on};
 
 use crate::latch::Latch;
 use crate::support::{Folder, LONG, SECOND, Time, job};
+use crate::worker::{MILLI, held, push_all, queue_with_slow_turns, wait_until_done};
 
 type Queue = DurableQueue<String, SimStore>;
 type Ended = Result<ShutDown, TakeError>;
-
-fn push_all<S: Store>(queue: &DurableQueue<String, S>, jobs: usize) {
-    let jobs = (0..jobs).map(|index| (index.to_string(), When::NOW));
-    queue.push_batch(jobs.collect()).unwrap();
-}
-
-fn wait_until_done<S: Store>(queue: &DurableQueue<String, S>) {
-    while queue.store_stats().unwrap().jobs > 0 {
-        thread::yield_now();
-    }
-}
-
-fn held(queue: &Queue) -> usize {
-    let listed = queue.list(None, 1_000).unwrap();
-    let held = listed.iter().filter(|job| job.state != JobState::Waiting);
-    held.count()
-}
 
 /// Runs a future on a thread of its own until the latch opens.
 fn on_thread<R: Send + 'static>(run: impl Future<Output = R> + Send + 'static) -> JoinHandle<R> {
@@ -365,6 +349,60 @@ fn room_that_is_free_again_is_filled_with_one_claim() {
     wait_until_done(&queue);
     queue.close();
     assert!(is_finished(&thread.join().unwrap()));
+}
+
+#[testkit::test]
+fn jobs_of_short_async_handlers_share_turns_without_a_configured_batch() {
+    const JOBS: usize = 2_000;
+    let time = Time::new();
+    let queue = queue_with_slow_turns(&time);
+    push_all(&queue, JOBS);
+    let run = Worker::builder(queue.clone())
+        .concurrency(3)
+        .run_async(|_| ready(Ok::<_, Failed>(())));
+    let thread = on_thread(run);
+    wait_until_done(&queue);
+    let turns = usize::try_from(queue.stats().turns).unwrap();
+    assert!(turns < JOBS / 20, "{turns} turns");
+    queue.close();
+    assert!(is_finished(&thread.join().unwrap()));
+}
+
+#[testkit::test]
+fn slow_async_handlers_claim_no_more_jobs_than_they_have_room() {
+    const JOBS: usize = 30;
+    const HANDLERS: usize = 3;
+    let time = Time::new();
+    let queue = queue_with_slow_turns(&time);
+    push_all(&queue, JOBS);
+    let (all, clock) = (queue.clone(), time.clock.clone());
+    let most = Arc::new(AtomicUsize::new(0));
+    let suspended = Arc::new(AtomicUsize::new(0));
+    let mut run = {
+        let (most, suspended) = (Arc::clone(&most), Arc::clone(&suspended));
+        let builder = Worker::builder(queue.clone()).concurrency(HANDLERS);
+        builder.run_async(move |_| {
+            most.fetch_max(held(&all), SeqCst);
+            let suspended = Arc::clone(&suspended);
+            async move {
+                suspended.fetch_add(1, SeqCst);
+                async_pool::yield_now().await;
+                suspended.fetch_sub(1, SeqCst);
+                Ok::<_, Failed>(())
+            }
+        })
+    };
+    let run = poll_fn(move |context| {
+        if suspended.load(SeqCst) > 0 {
+            clock.advance(MILLI * 100);
+        }
+        Pin::new(&mut run).poll(context)
+    });
+    let thread = on_thread(run);
+    wait_until_done(&queue);
+    queue.close();
+    assert!(is_finished(&thread.join().unwrap()));
+    assert_eq!(most.load(SeqCst), HANDLERS);
 }
 
 #[testkit::test]

@@ -6,11 +6,14 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex};
+use std::thread;
 use std::time::Duration;
 
 use durable_queue::store::JobState;
 use durable_queue::testing::{Call, Fault, SimStore};
-use durable_queue::{Claimed, DurableQueue, Merge, SHORTEST_PATIENCE, ShutDown, When, Worker};
+use durable_queue::{
+    Claimed, DurableQueue, Merge, SHORTEST_PATIENCE, ShutDown, Store, When, Worker,
+};
 use testkit::Gate;
 
 use crate::support::{LONG, SECOND, Time, job};
@@ -62,7 +65,7 @@ fn a_failed_or_panicked_handler_is_retried_and_buried_with_its_error() {
         // After the failure the pump sleeps until the end of the back-off.
         while queue.store_stats().unwrap().jobs > 0 {
             time.clock.advance(SECOND);
-            std::thread::yield_now();
+            thread::yield_now();
         }
         assert_eq!(attempts.recv().unwrap(), 2);
         let dead = queue.dead(None, 10).unwrap();
@@ -103,7 +106,7 @@ fn a_dead_letter_contains_each_cause_of_a_handlers_error_once() {
         if let Some(dead) = queue.dead(None, 1).unwrap().pop() {
             break dead;
         }
-        std::thread::yield_now();
+        thread::yield_now();
     };
     assert_eq!(dead.error, "order 7: not sent: connection refused");
     assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
@@ -143,15 +146,13 @@ fn handlers_of_a_serial_key_run_one_at_a_time_and_others_concurrently() {
         })
         .unwrap();
     while done.load(SeqCst) < KEYS {
-        std::thread::yield_now();
+        thread::yield_now();
     }
     for _ in 0..ROUNDS {
         (0..KEYS).for_each(push);
-        std::thread::yield_now();
+        thread::yield_now();
     }
-    while queue.store_stats().unwrap().jobs > 0 {
-        std::thread::yield_now();
-    }
+    wait_until_done(&queue);
     assert!(done.load(SeqCst) > KEYS);
     assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
 }
@@ -234,18 +235,16 @@ fn concurrency_is_reached_and_never_exceeded() {
                 })
         };
         let worker = worker.unwrap();
-        while queue.store_stats().unwrap().jobs > 0 {
-            std::thread::yield_now();
-        }
+        wait_until_done(&queue);
         assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
         assert_eq!(most.load(SeqCst), MOST);
     }
 }
 
-const MILLI: Duration = Duration::from_millis(1);
+pub(crate) const MILLI: Duration = Duration::from_millis(1);
 
 /// A queue whose turns take a millisecond.
-fn queue_with_slow_turns(time: &Time) -> DurableQueue<String, SimStore> {
+pub(crate) fn queue_with_slow_turns(time: &Time) -> DurableQueue<String, SimStore> {
     let clock = time.clock.clone();
     let store = SimStore::with_faults(time.store.clone(), move |call| {
         if call == Call::Turn {
@@ -256,12 +255,18 @@ fn queue_with_slow_turns(time: &Time) -> DurableQueue<String, SimStore> {
     time.queue(store)
 }
 
-fn push_all(queue: &DurableQueue<String, SimStore>, jobs: usize) {
+pub(crate) fn push_all<S: Store>(queue: &DurableQueue<String, S>, jobs: usize) {
     let jobs = (0..jobs).map(|index| (index.to_string(), When::NOW));
     queue.push_batch(jobs.collect()).unwrap();
 }
 
-fn held(queue: &DurableQueue<String, SimStore>) -> usize {
+pub(crate) fn wait_until_done<S: Store>(queue: &DurableQueue<String, S>) {
+    while queue.store_stats().unwrap().jobs > 0 {
+        thread::yield_now();
+    }
+}
+
+pub(crate) fn held(queue: &DurableQueue<String, SimStore>) -> usize {
     let listed = queue.list(None, 1_000).unwrap();
     let held = listed.iter().filter(|job| job.state != JobState::Waiting);
     held.count()
@@ -276,9 +281,7 @@ fn short_jobs_share_turns_without_a_configured_batch() {
         push_all(&queue, JOBS);
         let builder = Worker::builder(queue.clone()).concurrency(handlers);
         let worker = builder.start(|_| Ok::<_, String>(())).unwrap();
-        while queue.store_stats().unwrap().jobs > 0 {
-            std::thread::yield_now();
-        }
+        wait_until_done(&queue);
         let turns = usize::try_from(queue.stats().turns).unwrap();
         assert!(turns < JOBS / 20, "{turns} turns with {handlers} handlers");
         assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
@@ -302,9 +305,7 @@ fn slow_jobs_are_claimed_one_at_a_time() {
         })
     };
     let worker = worker.unwrap();
-    while queue.store_stats().unwrap().jobs > 0 {
-        std::thread::yield_now();
-    }
+    wait_until_done(&queue);
     assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
     assert_eq!(most.load(SeqCst), 1);
 }
@@ -332,7 +333,7 @@ fn jobs_behind_a_slow_one_are_released() {
     assert!(held(&queue) > 1, "several were claimed with it");
     time.advance(SHORTEST_PATIENCE); // Four turns take less.
     while held(&queue) > 1 {
-        std::thread::yield_now();
+        thread::yield_now();
     }
     // The acknowledgements of earlier jobs were sent along.
     let left = queue.list(None, 1_000).unwrap();
@@ -369,9 +370,7 @@ fn few_large_jobs_are_claimed_at_a_time() {
         })
     };
     let worker = worker.unwrap();
-    while queue.store_stats().unwrap().jobs > 0 {
-        std::thread::yield_now();
-    }
+    wait_until_done(&queue);
     assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
     let most = most.load(SeqCst);
     assert!((2..=4).contains(&most), "a mebibyte: {most}");
@@ -391,7 +390,7 @@ fn idle_handlers_and_other_calls_take_the_rest_of_a_batch() {
             .batch(NonZeroUsize::new(JOBS).unwrap())
             .start(move |job| {
                 while *job.as_str() == *"0" && done.load(SeqCst) < JOBS - 1 {
-                    std::thread::yield_now();
+                    thread::yield_now();
                 }
                 done.fetch_add(1, SeqCst);
                 Ok::<_, String>(())
@@ -399,9 +398,7 @@ fn idle_handlers_and_other_calls_take_the_rest_of_a_batch() {
     };
     let worker = worker.unwrap();
     push_all(&queue, JOBS);
-    while queue.store_stats().unwrap().jobs > 0 {
-        std::thread::yield_now();
-    }
+    wait_until_done(&queue);
     assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
 
     let queue = time.queue(time.sim());
