@@ -222,9 +222,12 @@ fn in_a_forked_child_a_new_queue_gets_new_threads() {
     let ended = testkit::in_child(
         "threads::in_a_forked_child_a_new_queue_gets_new_threads",
         || {
-            let (world, gate) = (world(), Gate::new());
-            let (_slow, taker) = world.hanging_queue(&gate);
-            gate.wait_for_arrivals(1);
+            // Both threads of the parent are busy, so the child must not wait for one of them.
+            let (world, gates) = (world(), [Gate::new(), Gate::new()]);
+            let hanging = gates.each_ref().map(|gate| world.hanging_queue(gate));
+            for gate in &gates {
+                gate.wait_for_arrivals(1);
+            }
             let told = testkit::in_fork(|| {
                 let queue = world.queue();
                 queue.push(job("child"), When::NOW).unwrap();
@@ -232,8 +235,10 @@ fn in_a_forked_child_a_new_queue_gets_new_threads() {
                 assert_eq!(queue.shutdown(LONG), ShutDown::Finished);
             });
             assert_eq!(told, Ok(()));
-            gate.open();
-            assert_eq!(taker.join().unwrap(), "slow");
+            gates.iter().for_each(Gate::open);
+            for (_, taker) in hanging {
+                assert_eq!(taker.join().unwrap(), "slow");
+            }
         },
     );
     assert!(ended.is_ok(), "{ended:?}");
