@@ -1,5 +1,5 @@
-//! Graphile Worker: with a local queue of a hundred, and completions sent in batches, as its
-//! documentation recommends for many small jobs.
+//! Graphile Worker: with a local queue, and completions sent in batches, as its documentation
+//! recommends for many small jobs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, Utc};
 use graphile_worker::tokio_postgres::TokioPostgresDatabase;
 use graphile_worker::{
-    Database, IntoTaskHandlerResult, JobSpec, LocalQueueConfig, RawJobSpec, TaskHandler, Worker,
-    WorkerContext, WorkerOptions, WorkerUtils,
+    Database, DbExecutor as _, DbParams, IntoTaskHandlerResult, JobSpec, LocalQueueConfig,
+    RawJobSpec, TaskHandler, Worker, WorkerContext, WorkerOptions, WorkerUtils,
 };
 use serde::{Deserialize, Serialize};
 use stores::{Fault, Handler, Job, Outcome, Queue, Workers};
 use tokio::runtime::Runtime;
 
-use crate::runtime::{BATCH, SESSIONS, Tasks, push_each, runtime};
+use crate::runtime::{Pace, SESSIONS, Tasks, push_each, runtime};
 
-/// Concurrent handlers of a worker.
-const CONCURRENCY: usize = 10;
 const COMPLETIONS: Duration = Duration::from_millis(5);
+
+const LEFT: &str = "SELECT count(*) AS left FROM graphile_worker._private_jobs";
 
 #[derive(Serialize, Deserialize)]
 struct Payload {
@@ -49,6 +49,7 @@ impl TaskHandler for Payload {
 pub struct Graphile {
     runtime: Runtime,
     database: Database,
+    pace: Pace,
     utils: Arc<WorkerUtils>,
     looker: Worker,
 }
@@ -60,11 +61,12 @@ fn spec(job: &Job) -> JobSpec {
     }
 }
 
-async fn worker(database: &Database, handler: Handler) -> Outcome<Worker> {
+async fn worker(database: &Database, pace: Pace, handler: Handler) -> Outcome<Worker> {
     let options = WorkerOptions::default()
         .database(database.clone())
-        .concurrency(CONCURRENCY)
-        .local_queue(LocalQueueConfig::default().with_size(BATCH))
+        .concurrency(pace.handlers)
+        .local_queue(LocalQueueConfig::default().with_size(pace.batch))
+        .poll_interval(pace.poll)
         .complete_job_batch_delay(COMPLETIONS)
         .listen_os_shutdown_signals(false)
         .add_extension(Called(handler))
@@ -73,12 +75,12 @@ async fn worker(database: &Database, handler: Handler) -> Outcome<Worker> {
 }
 
 impl Graphile {
-    pub fn open(address: &str) -> Outcome<Self> {
+    pub fn open(address: &str, pace: Pace) -> Outcome<Self> {
         let runtime = runtime()?;
         let opened = runtime.block_on(async {
             let sessions = usize::try_from(SESSIONS)?;
             let database = Database::from(TokioPostgresDatabase::from_url(address, sessions)?);
-            let looker = worker(&database, Arc::new(|_: &str| ())).await?;
+            let looker = worker(&database, pace, Arc::new(|_: &str| ())).await?;
             Ok::<_, Fault>((database, looker))
         });
         let (database, looker) = opened?;
@@ -86,6 +88,7 @@ impl Graphile {
             utils: Arc::new(looker.create_utils()),
             runtime,
             database,
+            pace,
             looker,
         })
     }
@@ -122,9 +125,9 @@ impl Queue for Graphile {
     fn work(&self, workers: u32, handler: Handler) -> Outcome<Box<dyn Workers>> {
         let mut tasks = Vec::new();
         for _ in 0..workers {
-            let worker = self
-                .runtime
-                .block_on(worker(&self.database, handler.clone()))?;
+            let worker =
+                self.runtime
+                    .block_on(worker(&self.database, self.pace, handler.clone()))?;
             tasks.push(self.runtime.spawn(async move {
                 drop(worker.run().await);
             }));
@@ -133,6 +136,12 @@ impl Queue for Graphile {
             handle: self.runtime.handle().clone(),
             tasks,
         }))
+    }
+
+    fn left(&self) -> Outcome<usize> {
+        let row = self.database.fetch_one(LEFT, DbParams::default());
+        let left: i64 = self.runtime.block_on(row)?.try_get("left")?;
+        Ok(usize::try_from(left)?)
     }
 
     fn look(&self) -> Outcome {

@@ -4,6 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use futures_util::future::{AbortHandle, Abortable};
+use sqlx_08::PgPool;
 use stores::{Fault, Job, Outcome, Workers};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::{JoinHandle, JoinSet};
@@ -13,6 +14,17 @@ pub const SESSIONS: u32 = 16;
 /// Jobs that a worker takes at a time.
 pub const BATCH: usize = 100;
 pub const QUEUE: &str = "bench";
+
+/// The settings of a worker.
+#[derive(Clone, Copy)]
+pub struct Pace {
+    /// Concurrent handlers.
+    pub handlers: usize,
+    /// Jobs taken at a time.
+    pub batch: usize,
+    /// How often it looks for jobs that nothing announces.
+    pub poll: Duration,
+}
 
 /// A thread per core.
 pub fn runtime() -> Outcome<Runtime> {
@@ -50,6 +62,12 @@ where
         }
         Ok(pushed)
     })
+}
+
+/// The result of a query that counts jobs.
+pub fn count(runtime: &Runtime, pool: &PgPool, query: &'static str) -> Outcome<usize> {
+    let count = sqlx_08::query_scalar::<_, i64>(query).fetch_one(pool);
+    Ok(usize::try_from(runtime.block_on(count)?)?)
 }
 
 /// Tasks that are aborted when this is dropped.

@@ -10,7 +10,7 @@ use sqlxmq::{CurrentJob, JobBuilder, JobRunnerHandle, JobRunnerOptions};
 use stores::{Handler, Job, Outcome, Queue, Workers};
 use tokio::runtime::{Handle, Runtime};
 
-use crate::runtime::{BATCH, SESSIONS, push_each, runtime};
+use crate::runtime::{BATCH, SESSIONS, count, push_each, runtime};
 
 /// A table definition of the crate, which is only in its sources.
 macro_rules! table {
@@ -28,6 +28,8 @@ const TABLES: [&str; 5] = [
 ];
 /// The query of its runner.
 const POLL: &str = "SELECT count(id) FROM mq_poll(NULL, $1)";
+/// Its table has a row that is no job.
+const LEFT: &str = "SELECT count(*) FROM mq_msgs WHERE id <> uuid_nil()";
 
 pub struct Sqlxmq {
     runtime: Runtime,
@@ -106,6 +108,10 @@ impl Queue for Sqlxmq {
             runners.runners.push(self.runtime.block_on(runner.run())?);
         }
         Ok(Box::new(runners))
+    }
+
+    fn left(&self) -> Outcome<usize> {
+        count(&self.runtime, &self.pool, LEFT)
     }
 
     fn look(&self) -> Outcome {

@@ -13,10 +13,9 @@ use tokio::runtime::Runtime;
 use underway::task::Result;
 use underway::{Queue, Task, Worker};
 
-use crate::runtime::{QUEUE, SESSIONS, Tasks, push_each, runtime};
+use crate::runtime::{QUEUE, SESSIONS, Tasks, count, push_each, runtime};
 
-/// Concurrent handlers of a worker.
-const CONCURRENCY: usize = 10;
+const LEFT: &str = "SELECT count(*) FROM underway.task WHERE state <> 'succeeded'";
 
 #[derive(Clone)]
 struct Bench {
@@ -59,6 +58,8 @@ pub struct Underway {
     runtime: Runtime,
     pool: PgPool,
     queue: Arc<Queue<Bench>>,
+    /// Concurrent handlers of a worker.
+    handlers: usize,
 }
 
 fn delay(job: &Job) -> Outcome<Span> {
@@ -68,7 +69,7 @@ fn delay(job: &Job) -> Outcome<Span> {
 }
 
 impl Underway {
-    pub fn open(address: &str) -> Outcome<Self> {
+    pub fn open(address: &str, handlers: usize) -> Outcome<Self> {
         let runtime = runtime()?;
         let (pool, queue) = runtime.block_on(async {
             let pool = PgPoolOptions::new().max_connections(SESSIONS);
@@ -81,12 +82,13 @@ impl Underway {
             runtime,
             pool,
             queue,
+            handlers,
         })
     }
 
     fn worker(&self, handler: Handler) -> Worker<Bench> {
         let mut worker = Worker::new(Arc::clone(&self.queue), Bench::new(handler));
-        worker.set_concurrency_limit(CONCURRENCY);
+        worker.set_concurrency_limit(self.handlers);
         worker
     }
 }
@@ -137,6 +139,10 @@ impl stores::Queue for Underway {
             handle: self.runtime.handle().clone(),
             tasks: tasks.collect(),
         }))
+    }
+
+    fn left(&self) -> Outcome<usize> {
+        count(&self.runtime, &self.pool, LEFT)
     }
 
     fn look(&self) -> Outcome {

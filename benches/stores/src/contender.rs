@@ -56,6 +56,11 @@ pub trait Queue: Send + Sync {
     /// acknowledge the jobs that the handler has seen.
     fn work(&self, workers: u32, handler: Handler) -> Outcome<Box<dyn Workers>>;
 
+    /// Returns the number of jobs that are not acknowledged in the store.
+    fn left(&self) -> Outcome<usize> {
+        Err("the contender does not count its jobs".into())
+    }
+
     /// Has `clients` clients commit a row and a due job each, repeatedly until that time. Returns
     /// the jobs with the time of the client's confirmation, in microseconds since 1970.
     fn transact(&self, clients: u32, until: Instant) -> Outcome<Vec<(Job, u64)>> {

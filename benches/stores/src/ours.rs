@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
 use async_pool::AsyncPool;
-use durable_queue::store::{Claim, Store};
+use durable_queue::store::{COUNT_LIMIT, Claim, Store};
 use durable_queue::{DurableQueue, HORIZON, LEASE, ShutDown, Token, When, Worker, WorkerBuilder};
 use stores::{Fault, Handler, Job, Outcome, Queue, Workers};
 use tokio::runtime::Runtime;
@@ -153,6 +153,14 @@ impl<S: Store + Clone> Queue for Ours<S> {
             team.0.push(Box::new(worker));
         }
         Ok(Box::new(team))
+    }
+
+    fn left(&self) -> Outcome<usize> {
+        let jobs = self.store.stats(NAME)?.jobs;
+        if jobs == COUNT_LIMIT {
+            return Err("the store counts no further".into());
+        }
+        Ok(usize::try_from(jobs)?)
     }
 
     fn look(&self) -> Outcome {

@@ -4,6 +4,8 @@
 mod postgres;
 mod redis;
 
+pub use postgres::Handlers;
+
 use std::future::{Ready, ready};
 use std::time::{Duration, Instant};
 
@@ -21,6 +23,11 @@ pub struct Apalis<S> {
 /// Clones share the connections.
 trait Storage: Clone + Send + Sync + 'static {
     fn enter(self, tasks: Vec<Task<String>>) -> impl Future<Output = Outcome> + Send;
+
+    /// Counts the jobs that are not acknowledged.
+    fn left(self) -> impl Future<Output = Outcome<i64>> {
+        async { Err("the storage does not count its jobs".into()) }
+    }
 
     /// Runs until it is dropped.
     fn work(self, worker: String, handler: Handler) -> impl Future<Output = ()>;
@@ -56,6 +63,11 @@ impl<S: Storage> Queue for Apalis<S> {
             threads.start(&self.runtime, move || storage.work(name, handler));
         }
         Ok(Box::new(threads))
+    }
+
+    fn left(&self) -> Outcome<usize> {
+        let left = self.runtime.block_on(self.storage.clone().left())?;
+        Ok(usize::try_from(left)?)
     }
 }
 

@@ -7,10 +7,27 @@ use sqlx_09::postgres::PgPoolOptions;
 use stores::{Handler, Outcome};
 
 use super::{Apalis, Storage, handle};
-use crate::runtime::{BATCH, QUEUE, SESSIONS, runtime};
+use crate::runtime::{QUEUE, SESSIONS, runtime};
 
-impl Apalis<PostgresStorage<String>> {
-    pub fn postgres(address: &str) -> Outcome<Self> {
+const LEFT: &str = "SELECT count(*) FROM apalis.jobs WHERE status <> 'Done'";
+
+#[derive(Clone)]
+pub struct Postgres {
+    storage: PostgresStorage<String>,
+    handlers: Handlers,
+}
+
+/// Where handlers run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Handlers {
+    /// Each in a task of its own.
+    Apart,
+    /// All in the task of the worker.
+    Together,
+}
+
+impl Apalis<Postgres> {
+    pub fn postgres(address: &str, batch: usize, handlers: Handlers) -> Outcome<Self> {
         let runtime = runtime()?;
         let pool = runtime.block_on(async {
             let pool = PgPoolOptions::new().max_connections(SESSIONS);
@@ -20,23 +37,36 @@ impl Apalis<PostgresStorage<String>> {
         })?;
         let config = Config::default()
             .queue(QUEUE)
-            .batch_size(BATCH)
+            .batch_size(batch)
             .lock_tasks(false);
-        let storage = PostgresStorage::new(&pool).with_config(config);
+        let storage = Postgres {
+            storage: PostgresStorage::new(&pool).with_config(config),
+            handlers,
+        };
         Ok(Self { runtime, storage })
     }
 }
 
-impl Storage for PostgresStorage<String> {
+impl Storage for Postgres {
     async fn enter(mut self, tasks: Vec<Task<String>>) -> Outcome {
-        Ok(self.push_all(stream::iter(tasks)).await?)
+        Ok(self.storage.push_all(stream::iter(tasks)).await?)
+    }
+
+    async fn left(self) -> Outcome<i64> {
+        Ok(sqlx_09::query_scalar(LEFT)
+            .fetch_one(self.storage.pool())
+            .await?)
     }
 
     async fn work(self, worker: String, handler: Handler) {
-        let worker = WorkerBuilder::new(worker)
-            .backend(self.with_pubsub())
-            .parallelize(tokio::spawn)
-            .build(handle(handler));
-        drop(worker.run().await);
+        let worker = WorkerBuilder::new(worker).backend(self.storage.with_pubsub());
+        let handle = handle(handler);
+        match self.handlers {
+            Handlers::Apart => {
+                let worker = worker.parallelize(tokio::spawn).build(handle);
+                drop(worker.run().await);
+            }
+            Handlers::Together => drop(worker.build(handle).run().await),
+        }
     }
 }

@@ -12,6 +12,9 @@ use super::float;
 use crate::contender::{Handler, Outcome};
 use crate::job::Job;
 
+/// The error of a run whose handlers were never called.
+const NONE: &str = "no job was delivered";
+
 /// Shared by all workers of a run.
 pub struct Seen {
     wanted: usize,
@@ -67,9 +70,14 @@ impl Seen {
             .all
             .wait_timeout_while(state, limit, |state| state.spent.is_none());
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        let begin = state.begin.ok_or("no job was delivered")?;
+        let begin = state.begin.ok_or(NONE)?;
         let spent = state.spent.unwrap_or_else(|| begin.stop());
         Ok((state.lateness.len(), spent))
+    }
+
+    /// Returns the resources used since the first delivery.
+    pub fn since_first(&self) -> Outcome<Spent> {
+        Ok(self.lock().begin.ok_or(NONE)?.stop())
     }
 
     /// Whether `count` jobs are delivered within this time.
