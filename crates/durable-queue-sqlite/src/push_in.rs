@@ -2,17 +2,36 @@
 
 use durable_queue::store::Result;
 use durable_queue::{
-    Blocking, ErrorKind, Merge, NewJob, Parameter, PushIn, PushStatement, Put, SqlStore, StoreError,
+    Blocking, ErrorKind, Merge, NewJob, Parameter, PushIn, PushStatement, Put, SqlStore,
+    StoreError, StoreTime,
 };
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
-use rusqlite::{CachedStatement, ToSql, Transaction, params_from_iter};
+use rusqlite::{Connection, Row, ToSql, Transaction, params_from_iter};
 
-use super::{SqliteStore, failure, id_of, sql, statement};
+use super::{SqliteStore, all, execute, failure, id_of, sql};
 
 /// Parameters of a push, to be run by a client of the application.
 #[derive(Debug)]
 #[must_use = "a push does nothing until it is run"]
-pub struct Prepared(pub(super) Vec<Vec<Parameter>>);
+pub struct Prepared(pub(super) Vec<Job>);
+
+#[derive(Debug)]
+pub(super) struct Job {
+    /// Of [`sql::PUSH`].
+    pub(super) parameters: Vec<Parameter>,
+    /// Whether [`sql::PUSH_PLAIN`] pushes it, if the queue exists.
+    is_plain: bool,
+}
+
+impl Job {
+    /// Parameters of [`sql::PUSH_PLAIN`], if it can be used.
+    pub(super) fn plain(&self) -> Option<&[Parameter]> {
+        self.is_plain.then(|| &self.parameters[..PLAIN_PARAMETERS])
+    }
+}
+
+/// Number of parameters of [`sql::PUSH_PLAIN`]: the first ones of [`sql::PUSH`].
+const PLAIN_PARAMETERS: usize = 6;
 
 impl SqlStore for SqliteStore {
     type Prepared = Prepared;
@@ -20,30 +39,36 @@ impl SqlStore for SqliteStore {
     fn prepare(&self, queue: &str, jobs: &[NewJob<'_>]) -> Result<Prepared> {
         self.0.link.get()?; // Fails in a forked child.
         let now = self.0.clock.now();
-        let parameters = |job: &NewJob<'_>| {
+        let prepared = |job: &NewJob<'_>| {
+            let most = job.merge.most(now);
             let merge = match job.merge {
                 Merge::Keep => 0,
                 Merge::Earliest => 1,
                 Merge::Latest => 2,
                 Merge::Debounce | Merge::DebounceUntil(_) => 3,
             };
-            vec![
+            let parameters = vec![
                 Parameter::Text(Some(queue.to_owned())),
                 Parameter::Bytes(Some(job.payload.to_owned())),
                 Parameter::Integer(Some(job.when.resolve(now).as_micros())),
-                Parameter::Bytes(job.key.map(<[u8]>::to_owned)),
                 Parameter::Bool(job.urgent),
-                Parameter::Integer(Some(merge)),
-                Parameter::Integer(Some(job.merge.most(now).as_micros())),
                 Parameter::Text(job.kind.map(str::to_owned)),
                 Parameter::Text(job.options.map(str::to_owned)),
-            ]
+                Parameter::Bytes(job.key.map(<[u8]>::to_owned)),
+                Parameter::Integer(Some(merge)),
+                Parameter::Integer(Some(most.as_micros())),
+            ];
+            let is_plain = job.key.is_none() && most == StoreTime::NEVER;
+            Job {
+                parameters,
+                is_plain,
+            }
         };
-        Ok(Prepared(jobs.iter().map(parameters).collect()))
+        Ok(Prepared(jobs.iter().map(prepared).collect()))
     }
 
     fn push_statement(&self, queue: &str, job: &NewJob<'_>) -> Result<PushStatement> {
-        let parameters = self.prepare(queue, &[*job])?.0.remove(0);
+        let parameters = self.prepare(queue, &[*job])?.0.remove(0).parameters;
         Ok(PushStatement::new(sql::PUSH, parameters))
     }
 }
@@ -74,34 +99,31 @@ impl PushIn<Transaction<'_>> for SqliteStore {
 
 fn run_all(transaction: &mut Transaction<'_>, Prepared(jobs): &Prepared) -> Result<Vec<Put>> {
     if let [job] = &jobs[..] {
-        return Ok(vec![run(&mut statement(transaction, sql::PUSH)?, job)?]);
+        return Ok(vec![run(transaction, job)?]);
     }
     // All jobs or none, even if the caller continues after an error.
     let savepoint = transaction.savepoint().map_err(failure)?;
-    let puts = {
-        let mut statement = statement(&savepoint, sql::PUSH)?;
-        let puts = jobs.iter().map(|job| run(&mut statement, job));
-        puts.collect::<Result<_>>()?
-    };
+    let puts = jobs.iter().map(|job| run(&savepoint, job));
+    let puts = puts.collect::<Result<_>>()?;
     savepoint.commit().map_err(failure)?;
     Ok(puts)
 }
 
-fn run(statement: &mut CachedStatement<'_>, job: &[Parameter]) -> Result<Put> {
-    // To the end, because the changes belong to the first step.
-    let mut rows = statement
-        .query(params_from_iter(job.iter().map(Bound)))
-        .map_err(failure)?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next().map_err(failure)? {
-        found.push(put(
-            row.get(0).map_err(failure)?,
-            row.get(1).map_err(failure)?,
-        ));
+fn run(connection: &Connection, job: &Job) -> Result<Put> {
+    if let Some(plain) = job.plain()
+        && execute(connection, sql::PUSH_PLAIN, bound(plain))? == 1
+    {
+        return Ok(put(connection.last_insert_rowid(), 0));
     }
-    found
-        .pop()
-        .ok_or_else(|| StoreError::new(ErrorKind::Corrupt))
+    let read = |row: &Row<'_>| Ok(put(row.get(0)?, row.get(1)?));
+    // To the end, because the changes belong to the first step.
+    let found = all(connection, sql::PUSH, bound(&job.parameters), read)?;
+    let put = found.last().copied();
+    put.ok_or_else(|| StoreError::new(ErrorKind::Corrupt))
+}
+
+fn bound(parameters: &[Parameter]) -> impl rusqlite::Params {
+    params_from_iter(parameters.iter().map(Bound))
 }
 
 struct Bound<'a>(&'a Parameter);

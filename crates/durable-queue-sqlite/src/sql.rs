@@ -25,12 +25,18 @@ pub(super) const MERGE: &str = "UPDATE durable_job
 /// one. `RETURNING` is evaluated after the view's trigger, in which a new job gets the greatest id. `open` is the
 /// key's open job before.
 pub(super) const PUSH: &str = "INSERT INTO durable_push
-    (queue, payload, due, key, urgent, merge, most, kind, options, open)
+    (queue, payload, due, urgent, kind, options, key, merge, most, open)
     SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
         (SELECT j.id FROM durable_queue q JOIN durable_job j ON j.queue = q.id
-            WHERE q.name = ?1 AND j.key = ?4 AND j.run = 0)
+            WHERE q.name = ?1 AND j.key = ?7 AND j.run = 0)
     RETURNING coalesce(open, (SELECT max(id) FROM durable_job)) AS id,
         CASE WHEN open IS NULL THEN 0 WHEN merge > 0 THEN 1 ELSE 2 END AS put";
+
+/// A push in the caller's transaction, of a job without a key and a bound. Takes half of the time of [`PUSH`],
+/// because it needs neither the view's trigger nor temporary tables. Inserts nothing if the queue does not exist.
+pub(super) const PUSH_PLAIN: &str = "INSERT INTO durable_job
+    (queue, due, at, most, payload, urgent, kind, options)
+    SELECT q.id, ?3, ?3, 9223372036854775807, ?2, ?4, ?5, ?6 FROM durable_queue q WHERE q.name = ?1";
 
 /// Due urgent jobs that are not started, including those whose leases have expired. The index is named
 /// because statistics must not select another one: there may be many jobs in front.

@@ -2,11 +2,10 @@
 
 use durable_queue::store::Result;
 use durable_queue::{Answer, Async, ErrorKind, Parameter, PushIn, Put, StoreError};
-use sqlx::query::QueryAs;
 use sqlx::sqlite::SqliteArguments;
-use sqlx::{Connection, Sqlite, SqliteConnection, Transaction};
+use sqlx::{Arguments, Connection, Sqlite, SqliteConnection, Transaction};
 
-use super::push_in::{Prepared, put};
+use super::push_in::{Job, Prepared, put};
 use super::{SqliteStore, is_missing_table, sql};
 
 /// ```
@@ -67,32 +66,46 @@ impl PushIn<SqliteConnection> for SqliteStore {
 }
 
 async fn run_all(connection: &mut SqliteConnection, push: Prepared) -> sqlx::Result<Vec<Put>> {
-    let mut jobs = push.0;
-    if jobs.len() == 1 {
-        return Ok(vec![run(connection, jobs.remove(0)).await?]);
+    let Prepared(jobs) = push;
+    if let [job] = &jobs[..] {
+        return Ok(vec![run(connection, job).await?]);
     }
     // All jobs or none, even if the caller continues after an error.
     let mut nested = connection.begin().await?;
     let mut puts = Vec::with_capacity(jobs.len());
-    for job in jobs {
+    for job in &jobs {
         puts.push(run(&mut nested, job).await?);
     }
     nested.commit().await?;
     Ok(puts)
 }
 
-async fn run(connection: &mut SqliteConnection, job: Vec<Parameter>) -> sqlx::Result<Put> {
-    type Query<'q> = QueryAs<'q, Sqlite, (i64, i64), SqliteArguments<'q>>;
-    let bind = |query: Query<'static>, parameter| match parameter {
-        Parameter::Text(text) => query.bind(text),
-        Parameter::Bytes(bytes) => query.bind(bytes),
-        Parameter::Integer(number) => query.bind(number),
-        Parameter::Bool(value) => query.bind(value),
-        _ => query.bind(None::<i64>), // There are no arrays here.
-    };
-    let query = job.into_iter().fold(sqlx::query_as(sql::PUSH), bind);
+async fn run(connection: &mut SqliteConnection, job: &Job) -> sqlx::Result<Put> {
+    if let Some(plain) = job.plain() {
+        let plain = sqlx::query_with(sql::PUSH_PLAIN, bound(plain)?);
+        let done = plain.execute(&mut *connection).await?;
+        if done.rows_affected() == 1 {
+            return Ok(put(done.last_insert_rowid(), 0));
+        }
+    }
+    let query = sqlx::query_as_with(sql::PUSH, bound(&job.parameters)?);
     let (id, outcome) = query.fetch_one(connection).await?;
     Ok(put(id, outcome))
+}
+
+fn bound(parameters: &[Parameter]) -> sqlx::Result<SqliteArguments<'_>> {
+    let mut bound = SqliteArguments::default();
+    for parameter in parameters {
+        match parameter {
+            Parameter::Text(text) => bound.add(text.as_deref()),
+            Parameter::Bytes(bytes) => bound.add(bytes.as_deref()),
+            Parameter::Integer(number) => bound.add(*number),
+            Parameter::Bool(value) => bound.add(*value),
+            _ => bound.add(None::<i64>), // There are no arrays here.
+        }
+        .map_err(sqlx::Error::Encode)?;
+    }
+    Ok(bound)
 }
 
 fn failure(error: sqlx::Error) -> StoreError {

@@ -93,6 +93,7 @@ macro_rules! client_tests {
             kinds_and_options_are_stored
             pushes_have_the_same_effect_as_those_of_the_store
             a_delay_counts_from_the_push
+            a_bound_holds_for_jobs_without_a_key
             a_payload_that_cannot_be_encoded_is_returned
             pushes_of_an_urgent_handle_are_urgent
         }
@@ -353,6 +354,24 @@ pub fn a_delay_counts_from_the_push<S: SqlStore>(store: S, client: &mut dyn Clie
         stored.iter().all(|job| range.contains(&job.due)),
         "{range:?}"
     );
+}
+
+/// In an existing queue too.
+pub fn a_bound_holds_for_jobs_without_a_key<S: SqlStore>(store: S, client: &mut dyn Client<S>) {
+    let queue = DurableQueue::new("queue", store);
+    let [bound, late] = [5, 9].map(StoreTime::from_micros);
+    let bounded = NewJob {
+        when: When::At(late),
+        merge: Merge::DebounceUntil(When::At(bound)),
+        ..JOB
+    };
+    let calls = vec![Call::Raw(vec![bounded]); 2];
+    for outcome in client.transact(&queue, calls, true) {
+        outcome.unwrap();
+    }
+    let stored = stored(&queue);
+    assert_eq!(stored.len(), 2);
+    assert!(stored.iter().all(|job| (job.due, job.at) == (bound, bound)));
 }
 
 /// The payload is encoded before the client is called, so the transaction goes on.

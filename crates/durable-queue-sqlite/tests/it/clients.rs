@@ -1,6 +1,6 @@
 //! Pushes in transactions of each client.
 
-use durable_queue::{ErrorKind, Push, Store as _, When};
+use durable_queue::{ErrorKind, Push, Put, Store as _, When};
 use durable_queue_sqlite::SqliteStore;
 use durable_queue_tests::call_in;
 use durable_queue_tests::clients::{self, Call, Client, Outcome, Queue, REFUSED, Value};
@@ -170,6 +170,35 @@ fn a_locked_file_is_busy() {
             (ErrorKind::Busy, b"one".to_vec())
         );
     });
+}
+
+/// Its trigger would double the statement's time.
+#[test]
+fn a_push_without_a_key_into_an_existing_queue_does_not_use_the_view() {
+    for kind in 0..3 {
+        let folder = Folder::new();
+        let path = folder.file("jobs");
+        let queue: Queue<SqliteStore> = Queue::new("queue", SqliteStore::open(&path).unwrap());
+        queue.push(Value(b"first".to_vec()), When::NOW).unwrap();
+        let own = Connection::open(&path).unwrap();
+        own.execute_batch("DROP VIEW durable_push").unwrap();
+        let client: &mut dyn Client<SqliteStore> = match kind {
+            0 => &mut Rusqlite(own),
+            _ => &mut sqlx(&path, kind == 2),
+        };
+        let second = Call::One(Value(b"second".to_vec()), When::NOW);
+        let puts = client
+            .transact(&queue, vec![second], true)
+            .remove(0)
+            .unwrap();
+        let ids: Vec<_> = queue
+            .list(None, 10)
+            .unwrap()
+            .iter()
+            .map(|job| job.id)
+            .collect();
+        assert_eq!(puts, [Put::New(ids[1])]);
+    }
 }
 
 /// The view, for clients in any language: text and bytes, with defaults, and under any conflict clause.
