@@ -5,13 +5,13 @@ use bytes::BytesMut;
 use durable_queue::store::Result;
 use durable_queue::{
     Answer, Async, Blocking, ErrorKind, Merge, NewJob, Parameter, PushIn, PushStatement, Put,
-    SqlStore, StoreError, StoreTime, When,
+    SqlStore, StoreError, StoreTime,
 };
 use postgres::Row;
 use postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 use super::failure::failure;
-use super::schema::Schema;
+use super::schema::{Schema, soon};
 use super::values::{Failure, check_jobs, is_plain, merge, put_of, time};
 use super::{PostgresStore, unreadable};
 
@@ -28,6 +28,9 @@ pub struct Prepared {
 
 /// The columns of a statement's row: id, outcome, due time, whether that is soon, number of the transaction.
 pub(super) type PutRow = (i64, i16, i64, bool, i64);
+
+/// The server's clock when it received the statement: the same value in each column.
+const NOW: &str = "(extract(epoch FROM statement_timestamp()) * 1000000)::bigint";
 
 /// Number of the transaction, for the outbox.
 const TRANSACTION: &str = "pg_current_xact_id()::text::bigint";
@@ -81,42 +84,10 @@ impl PostgresStore {
 }
 
 fn statement(schema: &Schema, queue: &str, jobs: &[NewJob<'_>], notifies: bool) -> PushStatement {
-    let queue = Parameter::Text(Some(queue.to_owned()));
-    let bytes = |bytes: &[u8]| Some(bytes.to_owned());
     if let ([job], false) = (jobs, notifies)
         && is_plain(job)
     {
-        // Without a function, which would cost a third of the server's time.
-        let (at, time) = match job.when {
-            // Never, in this context: the addition must not overflow.
-            When::After(_) if time(job.when).0 > i64::MAX / 2 => ("$2", i64::MAX),
-            When::After(_) => ("SCHEMA.clock() + $2", time(job.when).0),
-            When::At(at) => ("$2", at.as_micros()),
-        };
-        let has_texts = job.kind.or(job.options).is_some();
-        let [columns, values] = if has_texts {
-            [", kind, options", ", $5, $6"]
-        } else {
-            ["", ""]
-        };
-        let text = format!(
-            "INSERT INTO SCHEMA.job AS j (queue, due, at, payload, urgent{columns})
-            SELECT coalesce((SELECT q.id FROM SCHEMA.queue q WHERE q.name = $1), SCHEMA.queue_of($1)),
-                t.at, t.at, $3, $4{values}
-            FROM (SELECT {at} AS at) t
-            RETURNING j.id, 0::smallint AS put, j.due, j.due < SCHEMA.clock() + SOON, {TRANSACTION}"
-        );
-        let mut parameters = vec![
-            queue,
-            Parameter::Integer(Some(time)),
-            Parameter::Bytes(bytes(job.payload)),
-            Parameter::Bool(job.urgent),
-        ];
-        if has_texts {
-            let texts = [job.kind, job.options];
-            parameters.extend(texts.map(|text| Parameter::Text(text.map(str::to_owned))));
-        }
-        return PushStatement::new(schema.render(&text), parameters);
+        return plain_statement(schema, queue, job);
     }
     let integers = |value: &dyn Fn(&NewJob<'_>) -> Option<i64>| {
         Parameter::IntegerArray(jobs.iter().map(value).collect())
@@ -128,12 +99,12 @@ fn statement(schema: &Schema, queue: &str, jobs: &[NewJob<'_>], notifies: bool) 
         Merge::DebounceUntil(most) => Some(time(most)),
         _ => None,
     };
-    let payloads = jobs.iter().map(|job| bytes(job.payload)).collect();
+    let payloads = jobs.iter().map(|job| Some(job.payload.to_owned()));
     let mut parameters = vec![
-        queue,
+        Parameter::Text(Some(queue.to_owned())),
         integers(&|job| Some(time(job.when).0)),
         bools(&|job| Some(time(job.when).1)),
-        Parameter::BytesArray(payloads),
+        Parameter::BytesArray(payloads.collect()),
         Parameter::Bool(notifies),
     ];
     let is_as_first = |job: &NewJob<'_>| job.urgent == jobs[0].urgent;
@@ -163,6 +134,43 @@ fn statement(schema: &Schema, queue: &str, jobs: &[NewJob<'_>], notifies: bool) 
     let options = texts_of(|job| job.options.map(str::to_owned));
     let columns = "o_id AS id, o_put AS put, o_due, o_soon";
     let text = format!("SELECT {columns}, {TRANSACTION} FROM SCHEMA.{call}{kinds}, {options}, $5)");
+    PushStatement::new(schema.render(&text), parameters)
+}
+
+/// Inserts one plain job without a function, which would cost a third of the server's time. Computes only the
+/// columns that `finish` reads: due time and transaction only if the job may be announced.
+fn plain_statement(schema: &Schema, queue: &str, job: &NewJob<'_>) -> PushStatement {
+    let (micros, is_delay) = time(job.when);
+    let (micros, at, soon) = match is_delay {
+        // Never, in this context: the addition must not overflow.
+        true if micros > i64::MAX / 2 => (i64::MAX, "$2".to_owned(), "false".to_owned()),
+        true => (micros, format!("{NOW} + $2"), (micros < soon()).to_string()),
+        false => (micros, "$2".to_owned(), format!("$2 < {NOW} + SOON")),
+    };
+    let number = if soon == "false" {
+        "0::bigint"
+    } else {
+        TRANSACTION
+    };
+    let mut parameters = vec![
+        Parameter::Text(Some(queue.to_owned())),
+        Parameter::Integer(Some(micros)),
+        Parameter::Bytes(Some(job.payload.to_owned())),
+        Parameter::Bool(job.urgent),
+    ];
+    let [columns, values] = if job.kind.or(job.options).is_some() {
+        let texts = [job.kind, job.options];
+        parameters.extend(texts.map(|text| Parameter::Text(text.map(str::to_owned))));
+        [", kind, options", ", $5, $6"]
+    } else {
+        ["", ""]
+    };
+    let text = format!(
+        "INSERT INTO SCHEMA.job AS j (queue, due, at, payload, urgent{columns})
+        VALUES (coalesce((SELECT q.id FROM SCHEMA.queue q WHERE q.name = $1), SCHEMA.queue_of($1)),
+            {at}, {at}, $3, $4{values})
+        RETURNING j.id, 0::smallint AS put, j.due, {soon}, {number}"
+    );
     PushStatement::new(schema.render(&text), parameters)
 }
 

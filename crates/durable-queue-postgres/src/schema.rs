@@ -118,6 +118,12 @@ pub(super) fn parameter_types(function: &str) -> &'static [Type] {
     }
 }
 
+/// Jobs that are due after this time, in microseconds, are not announced. Twice the interval of regular looks, for
+/// transactions that commit long after they have inserted a job.
+pub(super) fn soon() -> i64 {
+    StoreTime::from_micros(0).after(SAFETY_LOOK * 2).as_micros()
+}
+
 /// The name of a schema.
 #[derive(Clone)]
 pub(super) struct Schema(String);
@@ -162,12 +168,9 @@ impl Schema {
 
     /// Returns the text with the schema's name.
     pub(super) fn render(&self, text: &str) -> String {
-        // Twice the interval of regular looks, for transactions that commit long after they have inserted a
-        // job.
-        let soon = StoreTime::from_micros(0).after(SAFETY_LOOK * 2).as_micros();
         text.replace("SCHEMA.", &format!("\"{}\".", self.0))
             .replace("CHANNEL", &self.channel())
-            .replace("SOON", &soon.to_string())
+            .replace("SOON", &soon().to_string())
     }
 
     /// Creates the tables, or migrates those of an older version.

@@ -1,7 +1,7 @@
 //! Jobs pushed in transactions of the application are announced after the commit.
 
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ::postgres::fallible_iterator::FallibleIterator as _;
 use ::postgres::{Client, Transaction};
@@ -77,6 +77,23 @@ fn jobs_are_announced_after_their_commits_while_another_transaction_stays_open()
         undone.rollback().unwrap();
         open.commit().unwrap();
         watcher.expect(1);
+    });
+}
+
+#[test]
+fn a_delay_of_less_than_two_minutes_is_announced_and_a_longer_one_is_not() {
+    with_watcher(|database, watcher| {
+        let mut client = database.session();
+        // The first push would notify in its transaction.
+        for seconds in [36_000, 121, 119] {
+            let when = Duration::from_secs(seconds).into();
+            let job = NewJob { when, ..JOB };
+            let mut transaction = client.transaction().unwrap();
+            let pushed = database.store.enqueue_in(&mut transaction, "queue", &[job]);
+            pushed.unwrap();
+            transaction.commit().unwrap();
+        }
+        watcher.expect(database.get("SELECT min(due) FROM SCHEMA.job"));
     });
 }
 
