@@ -7,6 +7,8 @@
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
+    clippy::drop_non_drop,
+    clippy::cast_precision_loss,
     reason = "a program that measures"
 )]
 

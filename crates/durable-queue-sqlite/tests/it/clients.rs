@@ -172,7 +172,7 @@ fn a_locked_file_is_busy() {
     });
 }
 
-/// Its trigger would double the statement's time.
+/// Its trigger would make the statement a quarter slower.
 #[test]
 fn a_push_without_a_key_into_an_existing_queue_does_not_use_the_view() {
     for kind in 0..3 {
