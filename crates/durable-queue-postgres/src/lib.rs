@@ -68,8 +68,8 @@ use durable_queue::store::{
     Result, Settle, Store, StoreStats, Turn, Verdict, Watch, announced,
 };
 use durable_queue::{
-    Cancelled, ErrorKind, JobId, NewJob, Notifier, Put, Reset, StoreError, StoreTime, Threads,
-    Token, When, Which,
+    Cancelled, ErrorKind, JobId, Limit, NewJob, Notifier, Put, Reset, StoreError, StoreTime,
+    Threads, Token, When, Which,
 };
 use postgres::Row;
 
@@ -242,7 +242,8 @@ fn enqueue(
             &jobs.urgents,
             &jobs.kinds,
             &jobs.options,
-            &false,
+            // The transaction ends with the call.
+            &None::<bool>,
         ];
         call("enqueue", values)?
     };
@@ -379,10 +380,8 @@ impl Store for PostgresStore {
                 });
                 let (first, first_free) = looked.unwrap_or((i64::MIN, i64::MIN));
                 let first = StoreTime::from_micros(first);
-                // With a floor, the turn has limited the time until the next claim, whatever the look has
-                // found.
-                let first = floor.map_or(first, |_| first.min(claimed.first));
-                claimed.first = first;
+                // The turn may have found an earlier reason for the next claim than a job.
+                claimed.first = first.min(claimed.first);
                 claimed.first_free = StoreTime::from_micros(first_free);
             }
         }
@@ -489,6 +488,35 @@ impl Store for PostgresStore {
             .map(drop)
     }
 
+    fn limit(&self, name: &str, limit: &Limit, is_set: bool) -> Result<()> {
+        match limit {
+            Limit::PerKey { most } => {
+                let most = if is_set { i64::from((*most).max(1)) } else { 0 };
+                self.call(name, "limit_keys", &[&name, &most])?;
+            }
+            Limit::PerKind { kind, most } => {
+                let most = is_set.then_some(i64::from((*most).max(1)));
+                self.limit_kind(name, kind, false, most, 0)?;
+            }
+            Limit::RateOfKind { kind, rate } => {
+                let jobs = is_set.then_some(i64::from(rate.jobs()));
+                self.limit_kind(name, kind, true, jobs, micros(rate.per()))?;
+            }
+            _ => return Err(StoreError::new(ErrorKind::Unsupported)),
+        }
+        self.0.announce(By::Application, name, ANYTHING, true);
+        Ok(())
+    }
+
+    fn limits(&self, name: &str) -> Result<Vec<Limit>> {
+        let rows = self.call(name, "limits", &[&name])?;
+        let mut limits = Vec::new();
+        for row in &rows {
+            limits.extend(values::limits(row).map_err(unreadable)?);
+        }
+        Ok(limits)
+    }
+
     fn stats(&self, name: &str) -> Result<StoreStats> {
         let rows = self.call(name, "stats_7", &[&name, &i64::from(COUNT_LIMIT)])?;
         let row = one(&rows)?;
@@ -581,6 +609,20 @@ impl Store for PostgresStore {
 }
 
 impl PostgresStore {
+    /// Sets the maximum of a kind, or the number of its jobs per span of time. `None` removes it.
+    fn limit_kind(
+        &self,
+        name: &str,
+        kind: &str,
+        is_rate: bool,
+        most: Option<i64>,
+        per: i64,
+    ) -> Result<()> {
+        check_name(kind)?;
+        let values: &Values<'_> = &[&name, &kind, &is_rate, &most, &per];
+        self.call(name, "limit_kind", values).map(drop)
+    }
+
     /// Returns the number of dead letters that were changed.
     fn count(&self, function: &'static str, name: &str, ids: &[JobId]) -> Result<usize> {
         let ids: Vec<i64> = ids.iter().copied().map(number).collect();

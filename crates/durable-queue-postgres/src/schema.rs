@@ -16,7 +16,7 @@ use tokio_postgres::{Client, GenericClient};
 use super::failure::{bad_name, failure, no_session};
 
 /// Step `i` migrates from version `i` to `i + 1`.
-const STEPS: [&str; 10] = [
+const STEPS: [&str; 11] = [
     include_str!("sql/step_1.sql"),
     include_str!("sql/step_2.sql"),
     include_str!("sql/step_3.sql"),
@@ -27,12 +27,14 @@ const STEPS: [&str; 10] = [
     include_str!("sql/step_8.sql"),
     include_str!("sql/step_9.sql"),
     include_str!("sql/step_10.sql"),
+    include_str!("sql/step_11.sql"),
 ];
 
-const FUNCTIONS: [&str; 4] = [
+const FUNCTIONS: [&str; 5] = [
     include_str!("sql/enqueue.sql"),
     include_str!("sql/turn.sql"),
     include_str!("sql/serial.sql"),
+    include_str!("sql/limits.sql"),
     include_str!("sql/control.sql"),
 ];
 
@@ -50,6 +52,9 @@ pub(super) const VERSION: u32 = STEPS.len() as u32;
 /// return, bury and redrive keep kinds, options and failures, marked jobs end when they are returned, and a
 /// cancel marks running jobs. But those processes hand out jobs of all kinds to their only handler, record no
 /// failed attempts, and do not learn of marks.
+///
+/// Version 11 has changed no function that processes of version 10 call, except for what it does. So those
+/// processes observe all limits, as do those of versions 8 and 9.
 const OLDEST: u32 = 8;
 
 /// Maximum length of a schema's name: a channel's name, which contains it, has at most 63 bytes.
@@ -112,8 +117,11 @@ pub(super) fn parameter_types(function: &str) -> &'static [Type] {
         "dead_letters_10" => &[Type::TEXT, Type::INT8, Type::INT8],
         "look_9" | "redrive" | "delete_dead" => &[Type::TEXT, Type::INT8_ARRAY],
         "serialize_keys" => &[Type::TEXT, Type::BOOL],
-        "stats_7" | "cancel_requests" | "fate" | "delete_done" => &[Type::TEXT, Type::INT8],
-        "listen" => &[Type::TEXT],
+        "limit_kind" => &[Type::TEXT, Type::TEXT, Type::BOOL, Type::INT8, Type::INT8],
+        "stats_7" | "limit_keys" | "cancel_requests" | "fate" | "delete_done" => {
+            &[Type::TEXT, Type::INT8]
+        }
+        "listen" | "limits" => &[Type::TEXT],
         _ => &[Type::INT8_ARRAY], // `ENDED`.
     }
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 use bytes::BytesMut;
 use durable_queue::internals::Sizes;
 use durable_queue::store::{Act, DoneJob, Fate, JobState, Keep, Lease, ListedJob, Settle};
-use durable_queue::{ErrorKind, JobId, Merge, NewJob, Put, StoreError, StoreTime, Token, When};
+use durable_queue::{
+    ErrorKind, JobId, Limit, Merge, NewJob, Put, StartRate, StoreError, StoreTime, Token, When,
+};
 use postgres::Row;
 use postgres::types::{IsNull, ToSql, Type, accepts, to_sql_checked};
 
@@ -301,6 +303,25 @@ pub(super) fn fate(row: &Row, id: JobId) -> Result<Fate, postgres::Error> {
         },
         _ => Fate::Gone,
     })
+}
+
+/// Parses a row of `limits`: the maximum of keys, or the limits of a kind.
+pub(super) fn limits(row: &Row) -> Result<Vec<Limit>, postgres::Error> {
+    let count = |column: usize| {
+        let count: Option<i64> = row.try_get(column)?;
+        Ok(count.map(|count| u32::try_from(count).unwrap_or(u32::MAX)))
+    };
+    let (most, jobs) = (count(1)?, count(2)?);
+    let Some(kind) = row.try_get::<_, Option<String>>(0)? else {
+        return Ok(most.map(Limit::per_key).into_iter().collect());
+    };
+    let per: Option<i64> = row.try_get(3)?;
+    let span = |per: i64| Duration::from_micros(per.unsigned_abs());
+    let rate = jobs.zip(per);
+    let rate = rate.map(|(jobs, per)| StartRate::new(jobs, span(per)));
+    let most = most.map(|most| Limit::per_kind(&*kind, most));
+    let rate = rate.map(|rate| Limit::RateOfKind { kind, rate });
+    Ok(most.into_iter().chain(rate).collect())
 }
 
 /// Parses the first columns of `turn_10` and `held_by_10`.

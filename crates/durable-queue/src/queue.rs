@@ -342,7 +342,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// claimed ahead counts, so no process starts a job beyond the limit. The place of a killed process is free
     /// when its leases expire: a holder that is late is rejected once its place has been given to another job.
     ///
-    /// Set limits after all processes have this version of the crate. Older ones ignore them.
+    /// Set limits after all processes have this version of the crate. Older ones ignore them, except on `PostgreSQL`.
     ///
     /// ```
     /// use std::time::Duration;

@@ -25,7 +25,7 @@
 //! | `super_fetch!` (Pro) | always |
 //! | `unique_for` (Enterprise) | `push_keyed(key, value, when, Merge::Keep)` |
 //! | `Sidekiq::Limiter.concurrent(name, 1)` (Enterprise) | `serialize_keys(true)`, for the jobs of each key |
-//! | `Sidekiq::Limiter.concurrent(name, n)`, `bucket`, `leaky` (Enterprise) | `limit(&Limit::per_kind(kind, n))`, `limit(&Limit::rate_of_kind(kind, jobs, per))`, on `SQLite`; `Builder::rate`, for one process |
+//! | `Sidekiq::Limiter.concurrent(name, n)`, `bucket`, `leaky` (Enterprise) | `limit(&Limit::per_kind(kind, n))`, `limit(&Limit::rate_of_kind(kind, jobs, per))`, on `SQLite` and `PostgreSQL`; `Builder::rate`, for one process |
 //! | `config.periodic` (Enterprise) | `push_repeating` (feature `cron`) |
 //! | `Sidekiq.transactional_push!` | `push_in` |
 //! | `TSTP` | `DurableQueue::close` |

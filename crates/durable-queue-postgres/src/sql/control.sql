@@ -56,10 +56,11 @@ BEGIN
     o_payload := v_found.o_payload;
     IF NOT o_taken THEN
         DELETE FROM SCHEMA.job j WHERE j.id = v_found.o_id RETURNING j.key INTO v_key;
-        -- With serial keys, restores the due times of jobs that waited for it.
+        -- With limits of keys, restores the due times of jobs that waited for it.
         UPDATE SCHEMA.job j SET due = j.at
         WHERE j.queue = v_found.o_queue AND j.key = v_key AND j.token IS NULL AND j.due IS DISTINCT FROM j.at
-            AND (SELECT q.serial_keys FROM SCHEMA.queue q WHERE q.id = v_found.o_queue);
+            AND (j.place < 0) IS NOT TRUE
+            AND (SELECT q.serial_keys OR q.per_key > 0 FROM SCHEMA.queue q WHERE q.id = v_found.o_queue);
         IF FOUND THEN
             PERFORM SCHEMA.notify(v_found.o_queue, (-9223372036854775808)::bigint, '');
         END IF;
@@ -79,6 +80,10 @@ BEGIN
     END IF;
     IF o_marked OR NOT o_taken AND v_found.o_unconfirmed THEN
         PERFORM SCHEMA.recall(v_found.o_queue);
+    END IF;
+    -- At the end, because it takes the lock of the limits.
+    IF NOT o_taken AND (SELECT q.kind_limits FROM SCHEMA.queue q WHERE q.id = v_found.o_queue) THEN
+        PERFORM SCHEMA.call_after(v_found.o_queue);
     END IF;
     RETURN NEXT;
 END
@@ -122,11 +127,14 @@ BEGIN
     o_soon := o_due < SCHEMA.after(v_now, SOON);
     IF NOT o_taken THEN
         UPDATE SCHEMA.job j SET due = o_due, at = o_due, most = greatest(j.most, o_due), token = NULL,
-            started = false, cancelled = false
+            started = false, place = NULL, cancelled = false
         WHERE j.id = v_found.o_id;
         PERFORM SCHEMA.reopen(v_found.o_id);
         IF v_found.o_unconfirmed THEN
             PERFORM SCHEMA.recall(v_found.o_queue);
+        END IF;
+        IF (SELECT q.kind_limits FROM SCHEMA.queue q WHERE q.id = v_found.o_queue) THEN
+            PERFORM SCHEMA.call_after(v_found.o_queue);
         END IF;
     END IF;
     RETURN NEXT;

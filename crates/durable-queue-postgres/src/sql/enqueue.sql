@@ -180,8 +180,9 @@ $$;
 -- Inserts jobs one by one. `p_merges`: 0 keep, 1 earliest, 2 latest, 3 debounce. `p_mosts`: the bound of a
 -- debounce, or null. A merge without a schedule keeps the job's schedule, and one that is not urgent keeps
 -- the job's urgency. A push with a schedule that comes after its time changes no job, because that run may be
--- done already; so the clock is read after the job is locked. Returns 0 new, 1 merged, 2 kept, and the time
--- that was set.
+-- done already; so the clock is read after the job is locked. `p_tell`: whether to notify; null if the
+-- transaction ends with this call, after which the caller announces the jobs. Returns 0 new, 1 merged, 2 kept,
+-- and the time that was set.
 CREATE OR REPLACE FUNCTION SCHEMA.enqueue(
     p_queue text, p_times bigint[], p_delays boolean[], p_payloads bytea[],
     p_keys bytea[], p_merges smallint[], p_mosts bigint[], p_most_delays boolean[],
@@ -198,6 +199,8 @@ DECLARE
     v_new record;
     v_old record;
     v_begun bigint;
+    v_merged boolean := false;
+    v_frees_place boolean := false;
 BEGIN
     FOR v_new IN
         SELECT * FROM unnest(p_times, p_delays, p_payloads, p_keys, p_merges, p_mosts, p_most_delays,
@@ -226,11 +229,12 @@ BEGIN
             UPDATE SCHEMA.job j SET payload = v_new.payload, schedule = v_new.schedule,
                 urgent = j.urgent OR v_new.urgent, most = v_at, kind = v_new.kind, options = v_new.options
             WHERE j.id = v_begun AND v_new.merge <> 0;
+            v_merged := v_merged OR o_put = 1;
             RETURN NEXT;
             CONTINUE;
         END IF;
         LOOP
-            SELECT j.id, j.at, j.most, j.token INTO v_old FROM SCHEMA.job j
+            SELECT j.id, j.at, j.most, j.token, j.place INTO v_old FROM SCHEMA.job j
             WHERE j.queue = v_queue AND j.key = v_new.key AND j.run = 0 FOR UPDATE;
             IF FOUND AND (v_new.merge = 0 OR SCHEMA.is_late(v_new.schedule, v_new.delay, v_at)) THEN
                 o_id := v_old.id;
@@ -248,8 +252,10 @@ BEGIN
                 UPDATE SCHEMA.job j SET due = o_due, at = o_due, payload = v_new.payload,
                     schedule = coalesce(v_new.schedule, j.schedule),
                     most = CASE WHEN v_new.schedule IS NULL THEN j.most ELSE c_never END, urgent = j.urgent OR v_new.urgent,
-                    token = NULL, kind = v_new.kind, options = v_new.options
+                    token = NULL, place = NULL, kind = v_new.kind, options = v_new.options
                 WHERE j.id = o_id;
+                v_merged := true;
+                v_frees_place := v_frees_place OR v_old.place > 0;
                 IF SCHEMA.is_unconfirmed(v_old.token) THEN
                     PERFORM SCHEMA.recall(v_queue);
                 END IF;
@@ -271,6 +277,14 @@ BEGIN
     END LOOP;
     IF p_tell AND v_first < SCHEMA.after(v_now, SOON) THEN
         PERFORM SCHEMA.notify(v_queue, v_first, '');
+    END IF;
+    IF p_tell IS NULL THEN
+        IF v_merged AND (SELECT q.kind_limits FROM SCHEMA.queue q WHERE q.id = v_queue) THEN
+            PERFORM SCHEMA.call_after(v_queue);
+        END IF;
+    ELSIF v_frees_place THEN
+        -- The next claim calls: see `limits.sql`.
+        PERFORM SCHEMA.notify(v_queue, (-9223372036854775808)::bigint, '');
     END IF;
 END
 $$;

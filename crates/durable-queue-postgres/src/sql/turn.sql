@@ -59,16 +59,16 @@ BEGIN
         -- set an earlier time.
         UPDATE SCHEMA.job j SET due = least(v_at, j.most), at = least(v_at, j.most),
             most = 9223372036854775807, attempts = 0, failures = NULL,
-            token = NULL, started = false
+            token = NULL, started = false, place = NULL
         WHERE j.id = p_id AND j.token = p_token AND j.started AND j.schedule IS NOT NULL AND NOT j.cancelled;
     ELSIF p_act = 3 THEN
         UPDATE SCHEMA.job j SET due = v_at, at = v_at, most = greatest(j.most, v_at), token = NULL,
-            started = false, failures = coalesce(p_failures, j.failures)
+            started = false, place = NULL, failures = coalesce(p_failures, j.failures)
         WHERE j.id = p_id AND j.token = p_token AND j.started AND NOT j.cancelled;
     ELSE
         UPDATE SCHEMA.job j SET due = CASE p_act WHEN 7 THEN greatest(j.at, v_at) ELSE j.at END,
             attempts = j.attempts - j.started::integer, token = NULL,
-            started = false
+            started = false, place = NULL
         WHERE j.id = p_id AND j.token = p_token AND NOT j.cancelled;
     END IF;
     IF NOT FOUND THEN
@@ -238,7 +238,7 @@ BEGIN
                 ORDER BY j.due, j.id LIMIT p_room FOR UPDATE SKIP LOCKED
             ) ended
         ) c
-        WHERE q.id = p_queue AND NOT q.paused
+        WHERE q.id = p_queue AND NOT q.paused AND NOT q.kind_limits
         ORDER BY c.due, c.id LIMIT p_room
     ))
     RETURNING j.id, j.at, j.started, j.attempts, j.key, j.payload, j.schedule, j.urgent, j.kind, j.options,
@@ -291,7 +291,12 @@ DECLARE
     v_now bigint := SCHEMA.clock();
     v_queue bigint;
     v_paused boolean;
-    v_serial boolean;
+    -- The maximum of held jobs of each key, or zero.
+    v_per_key bigint;
+    -- Whether kinds have limits.
+    v_kinds boolean;
+    v_ends_lease boolean;
+    v_called record;
     v_keys bytea[];
     v_done integer[] := '{}';
     v_early integer[] := '{}';
@@ -314,14 +319,16 @@ BEGIN
     IF NOT p_sync THEN
         PERFORM set_config('synchronous_commit', 'off', true);
     END IF;
-    SELECT q.id, q.paused, q.serial_keys INTO v_queue, v_paused, v_serial
+    SELECT q.id, q.paused, CASE WHEN q.serial_keys THEN 1 ELSE q.per_key END, q.kind_limits
+    INTO v_queue, v_paused, v_per_key, v_kinds
     FROM SCHEMA.queue q WHERE q.name = p_queue;
     IF v_queue IS NULL THEN
         v_queue := SCHEMA.queue_of(p_queue);
         v_paused := false;
-        v_serial := false;
+        v_per_key := 0;
+        v_kinds := false;
     END IF;
-    IF v_serial AND cardinality(p_acts) > 0 THEN
+    IF v_per_key > 0 AND cardinality(p_acts) > 0 THEN
         -- Collected first, because settled jobs may no longer exist.
         v_keys := ARRAY(
             SELECT (SELECT j.key FROM SCHEMA.job j WHERE j.id = a.id AND j.token = a.token)
@@ -358,21 +365,32 @@ BEGIN
         END LOOP;
     END IF;
     o_free_key := false;
-    IF v_serial AND cardinality(v_done) > 0 THEN
+    IF v_per_key > 0 AND cardinality(v_done) > 0 THEN
         -- Jobs that are no longer leased. Starts and extensions end no lease.
         v_keys := ARRAY(
             SELECT k.key FROM unnest(v_keys, p_acts) WITH ORDINALITY AS k(key, act, ord)
             WHERE k.act > 1 AND k.act <> 7 AND k.key IS NOT NULL AND k.ord = ANY (v_done)
         );
-        -- Restores the due times of postponed jobs, which are earlier. `>` would imply the condition of
+        -- Restores the due times of postponed jobs, which are earlier, but not of parked ones. `>` would imply the condition of
         -- `job_due`, so that the plan could read all jobs by that index.
         WITH freed AS (
             UPDATE SCHEMA.job j SET due = j.at
             WHERE cardinality(v_keys) > 0 AND j.queue = v_queue AND j.key = ANY (v_keys)
-                AND j.token IS NULL AND j.due IS DISTINCT FROM j.at
+                AND j.token IS NULL AND j.due IS DISTINCT FROM j.at AND (j.place < 0) IS NOT TRUE
             RETURNING j.due
         )
         SELECT count(*) > 0, least(v_back, min(f.due)) INTO o_free_key, v_back FROM freed f;
+    END IF;
+    IF v_kinds THEN
+        v_ends_lease := EXISTS (SELECT FROM unnest(p_acts) AS a(act) WHERE a.act > 1 AND a.act <> 7);
+        IF v_ends_lease OR p_token IS NOT NULL THEN
+            PERFORM SCHEMA.lock_limits(v_queue);
+            -- Leases that other turns have ended in the meantime end before this claim.
+            v_now := SCHEMA.clock();
+            SELECT * INTO v_called FROM SCHEMA.call_parked(v_queue, v_now) c;
+            v_back := least(v_back, v_called.o_back);
+            o_free_key := o_free_key OR v_ends_lease AND (v_called.o_back IS NOT NULL OR v_called.o_missed);
+        END IF;
     END IF;
     IF p_floor IS NOT NULL THEN
         -- Jobs returned by these settles lower the floor.
@@ -407,31 +425,35 @@ BEGIN
         WHERE j.queue = v_queue AND j.token IS NOT NULL AND j.due >= v_held ORDER BY j.due, j.id LIMIT 1;
         v_first_held := coalesce(v_first_held, c_never);
     END IF;
-    IF p_token IS NOT NULL AND v_serial THEN
-        -- As below.
+    IF p_token IS NOT NULL AND (v_per_key > 0 OR v_kinds) THEN
         FOR v_each IN
-            SELECT * FROM (VALUES (1, true, true), (2, true, false), (3, false, true), (4, false, false))
-                AS p(ord, urgent, begins)
-            ORDER BY p.ord
+            SELECT * FROM SCHEMA.claim_limited(v_queue, v_now, p_token, v_per_key, v_kinds, p_urgent, p_max, p_start,
+                p_ahead, p_horizon, p_lease, ARRAY[v_free, v_free_id, v_urgent, v_urgent_id, v_held]) c
         LOOP
-            v_more := CASE WHEN v_each.begins THEN least(p_start, p_max) - v_begun
-                ELSE least(p_ahead, p_max - v_begun) - v_ahead END;
-            CONTINUE WHEN v_more <= 0 OR v_each.urgent AND NOT p_urgent
-                OR v_each.ord = 2 AND v_begun < least(p_start, p_max);
+            EXIT WHEN v_each.o_id IS NULL;
             RETURN QUERY
-            SELECT c.*, NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
-                NULL::boolean, NULL::bigint[]
-            FROM SCHEMA.claim_serially_10(v_queue, v_now, p_token, v_each.begins, v_each.urgent, v_more,
-                p_horizon, p_lease, CASE WHEN v_each.urgent THEN v_urgent ELSE v_free END,
-                CASE WHEN v_each.urgent THEN v_urgent_id ELSE v_free_id END, v_held) c;
-            GET DIAGNOSTICS v_more = ROW_COUNT;
-            IF v_each.begins THEN
-                v_begun := v_begun + v_more;
-            ELSE
-                v_ahead := v_ahead + v_more;
-            END IF;
+            SELECT v_each.o_id, v_each.o_at, v_each.o_started, v_each.o_attempts, v_each.o_key, v_each.o_payload,
+                v_each.o_schedule, v_each.o_urgent, v_each.o_kind, v_each.o_options, v_each.o_failures,
+                v_each.o_cancelled, NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
+                NULL::boolean, NULL::bigint[];
+            v_begun := v_begun + v_each.o_started::integer;
+            v_ahead := v_ahead + (NOT v_each.o_started)::integer;
         END LOOP;
-        v_short := v_begun < least(p_start, p_max) OR p_start = 0 AND v_ahead < least(p_ahead, p_max);
+        -- A claim that has parked too many jobs has not seen the later ones.
+        v_short := NOT v_each.o_started
+            AND (v_begun < least(p_start, p_max) OR p_start = 0 AND v_ahead < least(p_ahead, p_max));
+        IF v_kinds THEN
+            SELECT * INTO v_called FROM SCHEMA.call_parked(v_queue, v_now) c;
+            v_short := v_short AND v_called.o_back IS NULL;
+            IF v_called.o_back <= v_free THEN
+                v_free := v_called.o_back;
+                v_free_id := 0;
+            END IF;
+            IF v_called.o_back <= v_urgent THEN
+                v_urgent := v_called.o_back;
+                v_urgent_id := 0;
+            END IF;
+        END IF;
     ELSIF p_token IS NOT NULL THEN
         -- Claims and starts due jobs, including those with expired leases. The same snapshot shows that the
         -- queue is not paused, so no job pushed after a pause is claimed. Rows are locked where they are
@@ -443,7 +465,8 @@ BEGIN
                 attempts = j.attempts + 1, run = CASE WHEN j.key IS NULL THEN 0 ELSE j.id END
             WHERE j.ctid = ANY (ARRAY(
                 SELECT j.ctid FROM SCHEMA.job j
-                WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = v_queue AND NOT q.paused)
+                WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q
+                    WHERE q.id = v_queue AND NOT q.paused AND NOT q.kind_limits)
                     AND j.urgent AND j.due <= v_now AND (j.due, j.id) >= (v_urgent, v_urgent_id)
                 ORDER BY j.due, j.id LIMIT least(p_start, p_max) FOR UPDATE SKIP LOCKED
             ))
@@ -460,7 +483,8 @@ BEGIN
                 due = greatest(j.at, SCHEMA.after(v_now, p_lease))
             WHERE j.ctid = ANY (ARRAY(
                 SELECT j.ctid FROM SCHEMA.job j
-                WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = v_queue AND NOT q.paused)
+                WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q
+                    WHERE q.id = v_queue AND NOT q.paused AND NOT q.kind_limits)
                     AND j.urgent AND j.due <= v_now AND (j.due, j.id) >= (v_urgent, v_urgent_id)
                 ORDER BY j.due, j.id LIMIT least(p_ahead, p_max - v_begun) FOR UPDATE SKIP LOCKED
             ))
@@ -484,7 +508,8 @@ BEGIN
                     attempts = j.attempts + 1, run = CASE WHEN j.key IS NULL THEN 0 ELSE j.id END
                 WHERE j.ctid = ANY (ARRAY(
                     SELECT j.ctid FROM SCHEMA.job j
-                    WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = v_queue AND NOT q.paused)
+                    WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q
+                    WHERE q.id = v_queue AND NOT q.paused AND NOT q.kind_limits)
                         AND j.token IS NULL AND j.due <= v_now AND (j.due, j.id) >= (v_free, v_free_id)
                     ORDER BY j.due, j.id LIMIT least(p_start, p_max) - v_begun FOR UPDATE SKIP LOCKED
                 ))
@@ -511,7 +536,8 @@ BEGIN
                     due = greatest(j.at, SCHEMA.after(v_now, p_lease))
                 WHERE j.ctid = ANY (ARRAY(
                     SELECT j.ctid FROM SCHEMA.job j
-                    WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = v_queue AND NOT q.paused)
+                    WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q
+                    WHERE q.id = v_queue AND NOT q.paused AND NOT q.kind_limits)
                         AND j.token IS NULL AND j.due <= SCHEMA.after(v_now, p_horizon)
                         AND (j.due, j.id) >= (v_free, v_free_id)
                     ORDER BY j.due, j.id LIMIT least(p_ahead, p_max - v_begun) - v_ahead FOR UPDATE SKIP LOCKED
@@ -527,7 +553,7 @@ BEGIN
         END IF;
     END IF;
     IF p_token IS NOT NULL THEN
-        IF p_floor IS NULL AND NOT v_serial AND v_ahead = 0 AND v_first_held > v_now THEN
+        IF p_floor IS NULL AND v_per_key = 0 AND NOT v_kinds AND v_ahead = 0 AND v_first_held > v_now THEN
             -- Of leases made since, only these are known, and they end at the same time.
             SELECT j.due INTO o_first_free FROM SCHEMA.job j
             WHERE j.queue = v_queue AND j.token IS NULL AND j.due <= c_never ORDER BY j.due, j.id LIMIT 1;
@@ -553,6 +579,10 @@ BEGIN
                 least(v_floor.o_urgent, v_more), CASE WHEN v_floor.o_urgent <= v_more THEN v_floor.o_urgent_id ELSE 0 END,
                 least(v_floor.o_held, SCHEMA.after(v_now, p_lease)), v_sought];
             o_first := least(o_first, v_sought + c_seek);
+        END IF;
+        IF v_kinds THEN
+            o_first := least(o_first, SCHEMA.next_token(v_queue, v_now),
+                CASE WHEN v_called.o_missed THEN v_now + c_again END);
         END IF;
         o_raised := false;
         IF o_first > v_now THEN

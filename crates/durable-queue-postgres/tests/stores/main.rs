@@ -13,6 +13,7 @@ mod clients;
 mod crashing;
 mod encrypting;
 mod failing;
+mod limiting;
 mod open_transactions;
 mod opening;
 mod outbox;
@@ -165,6 +166,7 @@ mod conformance {
     use super::Database;
 
     durable_queue::conformance_tests!(if Database::with_manual_clock());
+    durable_queue::conformance_tests!(limits if Database::with_manual_clock());
 }
 
 #[test]
@@ -250,7 +252,7 @@ fn random_programs_get_the_same_results_from_postgres_and_the_simulation() {
     for _ in 0..PROGRAMS {
         let start = ManualStoreClock::START.as_micros();
         database.sql(&format!(
-            "TRUNCATE SCHEMA.job, SCHEMA.dead, SCHEMA.queue RESTART IDENTITY;
+            "TRUNCATE SCHEMA.job, SCHEMA.dead, SCHEMA.queue, SCHEMA.kind_limit RESTART IDENTITY;
             UPDATE SCHEMA.test_clock SET time = {start}"
         ));
         let clock = ManualStoreClock::new(&ManualClock::new());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ::postgres::Config;
 use durable_queue::store::{Act, Lease, Settle};
-use durable_queue::{ErrorKind, NewJob, SAFETY_LOOK, Store, Token};
+use durable_queue::{ErrorKind, Limit, NewJob, SAFETY_LOOK, Store, Token};
 use durable_queue_postgres::PostgresStore;
 use durable_queue_postgres::{PROBE_EVERY, SCHEMA};
 
@@ -51,7 +51,13 @@ fn compatible_tables_of_a_newer_version_are_used_unchanged() {
 #[test]
 fn tables_of_an_older_version_are_migrated_and_keep_their_jobs() {
     // The additions of each version, and statements that remove them.
-    const ADDED: [(i32, &str); 8] = [
+    const ADDED: [(i32, &str); 9] = [
+        (
+            11,
+            "DROP TABLE SCHEMA.kind_limit; DROP INDEX SCHEMA.job_place;
+            ALTER TABLE SCHEMA.job DROP COLUMN place;
+            ALTER TABLE SCHEMA.queue DROP COLUMN per_key, DROP COLUMN kind_limits",
+        ),
         (
             10,
             "DROP TABLE SCHEMA.done; DROP INDEX SCHEMA.job_cancelled; ALTER TABLE SCHEMA.job
@@ -205,6 +211,39 @@ fn functions_of_version_9_settle_jobs_of_this_version() {
     assert_eq!(kinds.iter().filter(|job| job.kind.is_some()).count(), 1);
     let token = "SELECT count(*) FROM SCHEMA.held_by_6('queue', (SELECT token FROM SCHEMA.job LIMIT 1), 60000000)";
     assert_eq!(database.get::<i64>(token), 3);
+}
+
+/// So do those of version 10, which calls the functions of this version.
+#[test]
+fn functions_of_version_9_observe_limits() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let store = &database.store;
+    for limit in [Limit::per_kind("mail", 1), Limit::per_key(2)] {
+        store.limit("queue", &limit, true).unwrap();
+    }
+    let mail = NewJob {
+        kind: Some("mail"),
+        ..JOB
+    };
+    store.enqueue("queue", &[mail, mail]).unwrap();
+    let turn = |acts: &str, more: &str| {
+        format!(
+            "SELECT count(o_id) FROM SCHEMA.turn_9('queue', true, true, '{acts}', {more},
+                gen_random_uuid(), 9, 9, 0, 0, 30000000, false, NULL)"
+        )
+    };
+    let claim = turn("{}", "'{}', '{}', '{}', '{}', '{}'");
+    assert_eq!(database.get::<i64>(&claim), 1);
+    assert_eq!(database.get::<i64>(&claim), 0);
+    let held = "(SELECT id FROM SCHEMA.job WHERE token IS NOT NULL)";
+    let token = held.replace("id", "token");
+    let retry = turn(
+        "{3}",
+        &format!("ARRAY[{held}], ARRAY[{token}], '{{3600000000}}', '{{t}}', '{{NULL}}'"),
+    );
+    assert_eq!(database.get::<i64>(&retry), 1, "the parked one");
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn named(database: &Database, name: &str) -> String {
 
 /// Returns the rows of jobs and the blocks of their indexes read by sessions with this name, which are about
 /// to end, and by earlier ones.
-fn read_by(database: &Database, name: &str) -> (i64, i64) {
+pub(super) fn read_by(database: &Database, name: &str) -> (i64, i64) {
     wait_for(database, name);
     let rows = database.get(
         "SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)

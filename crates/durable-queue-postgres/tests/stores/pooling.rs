@@ -203,6 +203,7 @@ mod conformance {
     use super::Pooled;
 
     durable_queue::conformance_tests!(if Pooled::with_manual_clock());
+    durable_queue::conformance_tests!(limits if Pooled::with_manual_clock());
 }
 
 fn opened_through(mode: &str) -> Option<Result<PostgresStore, durable_queue::StoreError>> {

@@ -35,7 +35,7 @@ fn address(database: &Database) -> String {
 
 /// Returns the result of a call that waits for `change`, which commits after `look` has inspected the state
 /// during the wait.
-fn during<R: Send>(
+pub(super) fn during<R: Send>(
     database: &Database,
     change: &str,
     look: impl FnOnce(),

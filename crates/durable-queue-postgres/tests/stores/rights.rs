@@ -6,8 +6,8 @@ use std::time::Duration;
 use ::postgres::{Config, NoTls};
 use durable_queue::store::{Act, Fate, Keep, Settle, Verdict};
 use durable_queue::{
-    CarriedOut, DurableQueue, ErrorKind, Merge, NewJob, Notifier, PushIn, Reset, Store, StoreError,
-    Token, When,
+    CarriedOut, DurableQueue, ErrorKind, Limit, Merge, NewJob, Notifier, PushIn, Reset, Store,
+    StoreError, Token, When,
 };
 
 use super::Database;
@@ -124,6 +124,10 @@ impl<'d> Role<'d> {
             store.turn("queue", &release, None)?;
         }
         assert_eq!(store.stats("queue")?.jobs, 3);
+        let limit = Limit::per_kind("mail", 1);
+        for is_set in [true, false] {
+            store.limit("queue", &limit, is_set)?;
+        }
         for job in store.list("queue", None, 9)? {
             assert_eq!(
                 store.reset("queue", job.id.into(), span.into())?,
@@ -202,7 +206,7 @@ fn each_documented_privilege_is_necessary_and_together_they_suffice() {
         for right in rights.split(", ") {
             for table in tables.split(", ") {
                 // Removes the jobs, as after a failure during a run.
-                database.sql("TRUNCATE SCHEMA.job, SCHEMA.dead, SCHEMA.done, SCHEMA.queue");
+                database.sql("TRUNCATE SCHEMA.job, SCHEMA.dead, SCHEMA.done, SCHEMA.queue, SCHEMA.kind_limit");
                 let missing = format!("{right} ON {table}");
                 role.sql(&format!("REVOKE {missing} FROM shop"));
                 role.is_refused(&missing);
@@ -210,7 +214,7 @@ fn each_documented_privilege_is_necessary_and_together_they_suffice() {
             }
         }
     }
-    database.sql("TRUNCATE SCHEMA.job, SCHEMA.dead, SCHEMA.done, SCHEMA.queue");
+    database.sql("TRUNCATE SCHEMA.job, SCHEMA.dead, SCHEMA.done, SCHEMA.queue, SCHEMA.kind_limit");
     role.work().unwrap();
     // The role must not upgrade tables of an older version.
     database.sql("UPDATE SCHEMA.version SET version = version - 1");
@@ -234,8 +238,8 @@ fn a_role_that_may_only_create_schemas_installs_upgrades_and_works() {
     role.work().unwrap();
     // An upgrade replaces the functions, and adds what the older version lacks.
     database.sql(
-        "DROP TABLE SCHEMA.done; ALTER TABLE SCHEMA.job DROP COLUMN kind, DROP COLUMN options, DROP COLUMN failures, DROP COLUMN cancelled;
-        ALTER TABLE SCHEMA.dead DROP COLUMN kind, DROP COLUMN options, DROP COLUMN failures;
+        "DROP TABLE SCHEMA.kind_limit; ALTER TABLE SCHEMA.job DROP COLUMN place;
+        ALTER TABLE SCHEMA.queue DROP COLUMN per_key, DROP COLUMN kind_limits;
         UPDATE SCHEMA.version SET version = version - 1",
     );
     role.work().unwrap();

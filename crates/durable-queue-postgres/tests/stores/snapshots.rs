@@ -7,7 +7,7 @@ use ::postgres::Client;
 use durable_queue::conformance::Fixture as _;
 use durable_queue::store::{Act, Claim, Claimed, Settle};
 use durable_queue::testing::ManualStoreClock;
-use durable_queue::{NewJob, Notifier, Reset, Store, StoreTime};
+use durable_queue::{Limit, NewJob, Notifier, Reset, Store, StoreTime};
 use durable_queue_postgres::PostgresStore;
 
 use super::Database;
@@ -227,4 +227,28 @@ fn a_job_returned_below_the_floor_by_a_settle_is_claimed_at_once() {
     };
     let claimed = claim(&store, &[ack], claim_of(1));
     assert_eq!(claimed.leases[0].payload, b"next");
+}
+
+/// By the settle that makes room, before the claim of the same turn.
+#[test]
+fn a_called_job_below_the_floor_is_claimed_at_once() {
+    let Some((_database, store, _holder)) = with_floor() else {
+        return;
+    };
+    let kind = "mail";
+    store
+        .limit("queue", &Limit::per_kind(kind, 1), true)
+        .unwrap();
+    let mails = [past(b"one"), past(b"two")];
+    let mails = mails.map(|job| NewJob {
+        kind: Some(kind),
+        ..job
+    });
+    store.enqueue("queue", &mails).unwrap();
+    let one = claim(&store, &[], claim_of(1));
+    assert_eq!(one.leases[0].payload, b"one");
+    // Parks the other one. The floor is above it again.
+    assert_eq!(claim(&store, &[], claim_of(1)).leases[0].payload, b"job");
+    let claimed = claim(&store, &acks(&one), claim_of(1));
+    assert_eq!(claimed.leases[0].payload, b"two");
 }

@@ -5,12 +5,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use durable_queue::Store;
 use durable_queue::store::Act;
 use testkit::{Rng, Running, scratch};
 
 use crate::judge::Verdict;
-use crate::worker::{MODE, QUEUE, open, pause, set_limits, turn_of};
+use crate::worker::{MODE, QUEUE, SERVER, open, pause, set_limits, turn_of};
 
 /// Number of kills of a run in the tests.
 pub(crate) const KILLS: u64 = 24;
@@ -18,10 +17,11 @@ pub(crate) const KILLS: u64 = 24;
 pub(crate) const LONGEST: Duration = Duration::from_secs(3);
 /// Number of concurrent processes.
 const WORKERS: usize = 8;
-/// Maximum time between two kills, in milliseconds.
-const BETWEEN: usize = 150;
+/// Maximum time between two kills, in milliseconds: on a file, and on a server, where a process starts later.
+const BETWEEN: [usize; 2] = [150, 600];
 
 struct Workers<'a> {
+    server: Option<&'a str>,
     folder: &'a Path,
     rng: Rng,
     living: Vec<Running>,
@@ -35,6 +35,7 @@ impl Workers<'_> {
         let seed = self.rng.next_u64().to_string();
         let mut child = Command::new(std::env::current_exe().unwrap());
         child.arg(MODE).arg(self.folder).args([name, seed]);
+        child.envs(self.server.map(|server| (SERVER, server)));
         self.living.push(Running(child.spawn().unwrap()));
     }
 
@@ -46,10 +47,11 @@ impl Workers<'_> {
     }
 }
 
-pub(crate) fn run(kills: u64, seed: u64) {
+pub(crate) fn run(server: Option<&str>, kills: u64, seed: u64) {
     let folder = scratch(env!("CARGO_TARGET_TMPDIR"), "limits");
-    set_limits(&open(&folder));
+    set_limits(&*open(server, &folder));
     let mut workers = Workers {
+        server,
         folder: &folder,
         rng: Rng::new(seed),
         living: Vec::new(),
@@ -59,7 +61,7 @@ pub(crate) fn run(kills: u64, seed: u64) {
         while workers.living.len() < WORKERS {
             workers.start();
         }
-        pause(workers.rng.below(BETWEEN));
+        pause(workers.rng.below(BETWEEN[usize::from(server.is_some())]));
         let victim = workers.rng.below(WORKERS);
         workers.kill(victim);
     }
@@ -67,9 +69,10 @@ pub(crate) fn run(kills: u64, seed: u64) {
         workers.kill(0);
     }
     // No process has ended properly. The places of all of them are free when their leases end.
-    let store = open(&folder);
+    let store = open(server, &folder);
+    let store = &*store;
     while store.stats(QUEUE).unwrap().jobs > 0 {
-        let leases = turn_of(&store, 10).claimed.unwrap().leases;
+        let leases = turn_of(store, 10).claimed.unwrap().leases;
         let settles: Vec<_> = leases.iter().map(|lease| lease.settle(Act::Ack)).collect();
         store.turn(QUEUE, &settles, None).unwrap();
         pause(5);

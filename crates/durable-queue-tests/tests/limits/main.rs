@@ -4,7 +4,8 @@
 //! The processes claim from the store directly, so that each knows the store's time of its claims, and thus
 //! exactly until when it held a job.
 //!
-//! `cargo test -p durable-queue-tests --test limits -- --kills 500 --seed 7` runs it longer.
+//! `cargo test -p durable-queue-tests --test limits -- --kills 500 --seed 7` runs it longer, and `--on postgres` on a
+//! server.
 #![cfg_attr(
     all(unix, not(anthill_loom)),
     expect(
@@ -21,6 +22,9 @@ mod killer;
 mod worker;
 
 #[cfg(all(unix, not(anthill_loom)))]
+use durable_queue_tests::databases;
+
+#[cfg(all(unix, not(anthill_loom)))]
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let [mode, folder, name, seed] = &arguments[..]
@@ -31,14 +35,25 @@ fn main() {
     if arguments.iter().any(|argument| argument == "--list") {
         return; // There are no separate tests.
     }
-    let number = |flag: &str| {
+    let value = |flag: &str| {
         let at = arguments.iter().position(|argument| argument == flag)?;
-        arguments.get(at + 1)?.parse::<u64>().ok()
+        arguments.get(at + 1)
     };
+    let number = |flag: &str| value(flag)?.parse::<u64>().ok();
     let kills = number("--kills").unwrap_or(killer::KILLS);
     let seed = number("--seed").unwrap_or(1);
     let limit = testkit::LIMIT * 2 + killer::LONGEST * u32::try_from(kills).unwrap();
-    testkit::watchdog(limit, || killer::run(kills, seed));
+    let watched =
+        |server: Option<&str>| testkit::watchdog(limit, || killer::run(server, kills, seed));
+    match value("--on").map(String::as_str) {
+        None | Some("sqlite") => watched(None),
+        Some("postgres") => {
+            if let Some(database) = databases::Postgres::new("limits") {
+                watched(Some(&database.address));
+            }
+        }
+        Some(store) => panic!("the test does not run on {store}"),
+    }
 }
 
 /// Not for models, nor for systems without signals.

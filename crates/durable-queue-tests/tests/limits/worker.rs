@@ -1,6 +1,7 @@
 //! A process that will be killed: it pushes and claims jobs, and writes to its diary from when to when it
 //! holds each of them.
 
+use std::env;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
@@ -9,11 +10,14 @@ use std::time::{Duration, SystemTime};
 
 use durable_queue::store::{Act, Claim, Lease, Turn, Verdict};
 use durable_queue::{Limit, Merge, NewJob, Store, StoreTime, Token, When};
+use durable_queue_postgres::PostgresStore;
 use durable_queue_sqlite::SqliteStore;
 use testkit::Rng;
 
 /// The first argument of such a process.
 pub(crate) const MODE: &str = "claim-until-killed";
+/// Environment variable with the server's address, because all users can see arguments.
+pub(crate) const SERVER: &str = "DURABLE_LIMITS_SERVER";
 pub(crate) const QUEUE: &str = "limits";
 /// The kind with a maximum.
 pub(crate) const LIMITED: &str = "limited";
@@ -33,14 +37,20 @@ const WORK: usize = 20;
 /// One of this many jobs is not settled by its holder.
 const FORGOTTEN: usize = 16;
 
-pub(crate) fn open(folder: &Path) -> SqliteStore {
+/// Opens the store on the server with this address, or else the one in the folder.
+pub(crate) fn open(server: Option<&str>, folder: &Path) -> Box<dyn Store> {
     // The test is about kills, not about the disk.
-    let options = SqliteStore::options().busy_timeout(Duration::from_secs(30));
-    options.open(folder.join("jobs")).unwrap()
+    let busy = Duration::from_secs(30);
+    if let Some(address) = server {
+        let options = PostgresStore::options().busy_timeout(busy).sessions(1);
+        return Box::new(options.open(address).unwrap());
+    }
+    let options = SqliteStore::options().busy_timeout(busy);
+    Box::new(options.open(folder.join("jobs")).unwrap())
 }
 
 /// As each process does when it starts.
-pub(crate) fn set_limits(store: &impl Store) {
+pub(crate) fn set_limits(store: &dyn Store) {
     let limits = [
         Limit::per_key(MOST_OF_KEY),
         Limit::per_kind(LIMITED, MOST),
@@ -52,7 +62,7 @@ pub(crate) fn set_limits(store: &impl Store) {
     assert_eq!(store.limits(QUEUE).unwrap(), limits);
 }
 
-fn push(store: &impl Store, rng: &mut Rng) {
+fn push(store: &dyn Store, rng: &mut Rng) {
     let jobs: Vec<_> = (0..rng.below(10))
         .map(|_| NewJob {
             payload: b"job",
@@ -68,7 +78,7 @@ fn push(store: &impl Store, rng: &mut Rng) {
     store.enqueue(QUEUE, &jobs).unwrap();
 }
 
-pub(crate) fn turn_of(store: &impl Store, most: u32) -> Turn {
+pub(crate) fn turn_of(store: &dyn Store, most: u32) -> Turn {
     let claim = Claim {
         token: Token::random(),
         max: most,
@@ -105,13 +115,14 @@ pub(crate) fn work(folder: &Path, name: &str, seed: u64) -> ! {
     let file = file.create(true).append(true);
     let mut diary = Diary(file.open(folder.join(format!("{name}.diary"))).unwrap());
     let mut rng = Rng::new(seed);
-    let store = open(folder);
-    set_limits(&store);
+    let store = open(env::var(SERVER).ok().as_deref(), folder);
+    let store = &*store;
+    set_limits(store);
     loop {
         if store.stats(QUEUE).unwrap().jobs < BACKLOG {
-            push(&store, &mut rng);
+            push(store, &mut rng);
         }
-        let turn = turn_of(&store, u32::try_from(rng.below(5)).unwrap());
+        let turn = turn_of(store, u32::try_from(rng.below(5)).unwrap());
         let leases = turn.claimed.unwrap().leases;
         for lease in &leases {
             diary.write("claimed", lease, turn.now, turn.now.after(LEASE));

@@ -71,11 +71,18 @@ pub trait Fixture {
 /// Generates the tests. In `conformance_tests!(make)`, `make()` returns a
 /// [`Fixture`](crate::conformance::Fixture). In `conformance_tests!(if make())`, it returns an option: `None`
 /// if a prerequisite such as a server is missing, which `make` has reported. `conformance_tests!(limits make)`
-/// generates the tests of [limits](crate::Store::limit), for stores that support more than the default.
+/// and `(limits if make())` generate the tests of [limits](crate::Store::limit), for stores that support more
+/// than the default.
 #[macro_export]
 macro_rules! conformance_tests {
+    (limits if $make:expr) => {
+        $crate::conformance_tests! { @limits ($make) }
+    };
     (limits $make:expr) => {
-        $crate::conformance_tests! { @each (Some($make()))
+        $crate::conformance_tests! { @limits (Some($make())) }
+    };
+    (@limits ($fixture:expr)) => {
+        $crate::conformance_tests! { @each ($fixture)
             at_most_the_maximum_of_a_kind_is_held
             parked_jobs_hide_no_others
             a_parked_job_keeps_its_due_time

@@ -1,0 +1,441 @@
+//! Limits of kinds and keys while other transactions are open, and turns of queues without limits.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use ::postgres::Client;
+use durable_queue::store::{Act, Claimed, Lease, Settle, Verdict};
+use durable_queue::{Limit, Merge, NewJob, PushIn, Store, StoreTime, When, Which};
+use durable_queue_postgres::PostgresStore;
+use testkit::{LIMIT, Rng, watchdog};
+
+use super::Database;
+use super::planning::{named_store, read_by};
+use super::racing::during;
+use crate::alike::{JOB, all_calls, claim_of};
+
+const KIND: &str = "mail";
+const MAIL: NewJob<'_> = NewJob {
+    kind: Some(KIND),
+    ..JOB
+};
+const KEYED: NewJob<'_> = NewJob {
+    key: Some(b"key"),
+    merge: Merge::Latest,
+    ..MAIL
+};
+/// The claim of another process, of one job.
+const CLAIM: &str =
+    "SELECT SCHEMA.turn_10('queue', true, true, '{}', '{}', '{}', '{}', '{}', '{}', NULL,
+    gen_random_uuid(), 1, 1, 0, 0, 30000000, true, NULL)";
+
+fn set(store: &impl Store, limit: &Limit) {
+    store.limit("queue", limit, true).unwrap();
+}
+
+/// Without waiting for another transaction.
+fn claim(store: &impl Store) -> Claimed {
+    let turn = watchdog(LIMIT, || {
+        store.turn("queue", &[], Some(claim_of(10))).unwrap()
+    });
+    turn.claimed.unwrap()
+}
+
+fn settle(store: &impl Store, lease: &Lease, act: Act<'_>) -> Verdict {
+    let settle = Settle {
+        id: lease.id,
+        token: lease.token,
+        act,
+    };
+    store.turn("queue", &[settle], None).unwrap().verdicts[0]
+}
+
+/// Begins a transaction with this statement.
+fn begun(database: &Database, text: &str) -> Client {
+    let mut other = database.session();
+    let text = format!("BEGIN; {}", text.replace("SCHEMA", &database.schema));
+    other.batch_execute(&text).unwrap();
+    other
+}
+
+/// With a maximum of one: returns a running job; another one is parked.
+fn one_runs_and_one_is_parked(store: &impl Store, parked: NewJob<'_>) -> Lease {
+    set(store, &Limit::per_kind(KIND, 1));
+    store.enqueue("queue", &[MAIL]).unwrap();
+    let running = claim(store).leases.remove(0);
+    store.enqueue("queue", &[parked]).unwrap();
+    assert!(claim(store).leases.is_empty());
+    running
+}
+
+#[test]
+fn claims_at_the_same_time_do_not_exceed_a_maximum() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let store = &database.store;
+    set(store, &Limit::per_kind(KIND, 2));
+    store.enqueue("queue", &[MAIL; 3]).unwrap();
+    let mut waiting = 0;
+    let look = || waiting = database.get::<i64>("SELECT SCHEMA.clock()");
+    let turn = during(&database, CLAIM, look, |store| {
+        store.turn("queue", &[], Some(claim_of(10))).unwrap()
+    });
+    assert_eq!(turn.claimed.unwrap().leases.len(), 1);
+    // So its leases begin after those that have ended by then.
+    assert!(turn.now.as_micros() >= waiting, "it claims after the wait");
+}
+
+#[test]
+fn claims_at_the_same_time_do_not_exceed_a_rate() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let store = &database.store;
+    set(store, &Limit::rate_of_kind(KIND, 2, LIMIT * 1_000));
+    store.enqueue("queue", &[MAIL; 3]).unwrap();
+    let leases = during(&database, CLAIM, || (), |store| claim(store).leases);
+    assert_eq!(leases.len(), 1);
+}
+
+/// The jobs of a locked key are skipped.
+#[test]
+fn claims_at_the_same_time_do_not_exceed_a_maximum_of_a_key() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let store = &database.store;
+    set(store, &Limit::per_key(2));
+    let running = [0, 1].map(|_| {
+        store.enqueue("queue", &[KEYED]).unwrap();
+        claim(store).leases.remove(0)
+    });
+    store.enqueue("queue", &[KEYED]).unwrap();
+    for lease in &running {
+        assert_eq!(settle(store, lease, Act::retry(When::NOW)), Verdict::Done);
+    }
+    let mut other = begun(&database, CLAIM);
+    assert!(claim(store).leases.is_empty());
+    other.batch_execute("COMMIT").unwrap();
+    assert_eq!(claim(store).leases.len(), 1);
+}
+
+/// A claim that began before the limit commits after it.
+#[test]
+fn jobs_of_a_claim_that_began_before_the_limit_count() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let store = &database.store;
+    store.enqueue("queue", &[MAIL; 2]).unwrap();
+    let mut other = begun(&database, CLAIM);
+    watchdog(LIMIT, || set(store, &Limit::per_kind(KIND, 1)));
+    other.batch_execute("COMMIT").unwrap();
+    assert!(claim(store).leases.is_empty());
+    let places = "SELECT count(*) FROM SCHEMA.job WHERE place > 0 AND token IS NOT NULL";
+    assert_eq!(database.get::<i64>(places), 1);
+}
+
+/// It waits for another transaction before it claims.
+#[test]
+fn a_turn_that_began_before_the_limit_leaves_the_claim_to_the_next_turn() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let store = &database.store;
+    store.enqueue("queue", &[JOB]).unwrap();
+    let running = claim(store).leases.remove(0);
+    // Due before the turn began.
+    let past = NewJob {
+        when: StoreTime::from_micros(1).into(),
+        ..MAIL
+    };
+    let look = || {
+        set(store, &Limit::per_kind(KIND, 1));
+        store.enqueue("queue", &[past]).unwrap();
+        assert_eq!(claim(store).leases.len(), 1);
+        store.enqueue("queue", &[past]).unwrap();
+    };
+    let blocked = "SELECT FROM SCHEMA.job WHERE token IS NOT NULL FOR UPDATE";
+    let ack = Settle {
+        id: running.id,
+        token: running.token,
+        act: Act::Ack,
+    };
+    let turn = during(&database, blocked, look, |store| {
+        store.turn("queue", &[ack], Some(claim_of(10))).unwrap()
+    });
+    assert_eq!(turn.verdicts, [Verdict::Done]);
+    assert!(turn.claimed.unwrap().leases.is_empty());
+}
+
+/// After that, each claim trusts the places.
+#[test]
+fn claims_look_for_such_jobs_until_all_earlier_transactions_have_ended() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let store = &database.store;
+    set(store, &Limit::per_kind(KIND, 3));
+    let looks = "SELECT count(*) FROM SCHEMA.kind_limit WHERE counted IS NOT NULL";
+    let mut other = begun(&database, "SELECT SCHEMA.push('another', 'job')");
+    for _ in 0..3 {
+        claim(store);
+        assert_eq!(database.get::<i64>(looks), 1);
+    }
+    other.batch_execute("COMMIT").unwrap();
+    // Also those of other tests.
+    watchdog(LIMIT, || {
+        while database.get::<i64>(looks) != 0 {
+            claim(store);
+        }
+    });
+    store.enqueue("queue", &[MAIL; 2]).unwrap();
+    for lease in claim(store).leases {
+        assert_eq!(settle(store, &lease, Act::Release), Verdict::Done);
+    }
+    assert_eq!(claim(store).leases.len(), 2);
+    let places = "SELECT count(*) FROM SCHEMA.job WHERE place > 0 AND token IS NOT NULL";
+    assert_eq!(database.get::<i64>(places), 2);
+}
+
+/// The extension is not committed yet.
+#[test]
+fn an_expired_lease_that_is_being_extended_keeps_its_place() {
+    let Some(database) = Database::with_manual_clock() else {
+        return;
+    };
+    let store = &database.store;
+    let running = one_runs_and_one_is_parked(store, MAIL);
+    database.sql("UPDATE SCHEMA.test_clock SET time = time + 3600000000");
+    let extend = "UPDATE SCHEMA.job SET due = due + 7200000000 WHERE token IS NOT NULL";
+    let mut other = begun(&database, extend);
+    assert!(claim(store).leases.is_empty());
+    other.batch_execute("COMMIT").unwrap();
+    assert!(claim(store).leases.is_empty());
+    assert_eq!(settle(store, &running, Act::Ack), Verdict::Done);
+    assert_eq!(claim(store).leases.len(), 1);
+}
+
+/// The merge takes the place from a claim ahead. It must not hold the lock of the limits until its transaction ends.
+#[test]
+fn a_merge_in_a_transaction_of_the_application_does_not_delay_claims() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let store = &database.store;
+    set(store, &Limit::per_kind(KIND, 1));
+    store.enqueue("queue", &[KEYED]).unwrap();
+    let ahead = durable_queue::store::Claim {
+        start: 0,
+        ahead: 1,
+        ..claim_of(1)
+    };
+    let turn = store.turn("queue", &[], Some(ahead)).unwrap();
+    assert_eq!(turn.claimed.unwrap().leases.len(), 1);
+    let waiting = store.enqueue("queue", &[MAIL]).unwrap()[0].id();
+    assert!(claim(store).leases.is_empty());
+    let later = NewJob {
+        when: (LIMIT * 1_000).into(),
+        ..KEYED
+    };
+    let mut own = database.session();
+    let mut transaction = own.transaction().unwrap();
+    store
+        .enqueue_in(&mut transaction, "queue", &[later])
+        .unwrap();
+    assert!(claim(store).leases.is_empty());
+    transaction.commit().unwrap();
+    let leases = claim(store).leases;
+    assert_eq!((leases.len(), leases[0].id), (1, waiting));
+}
+
+/// The removal does not wait. Until the job can be called, the limit has no effect on others.
+#[test]
+fn a_parked_job_that_is_locked_when_its_limit_is_removed_is_called_by_a_later_claim() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let store = &database.store;
+    let running = one_runs_and_one_is_parked(store, KEYED);
+    let mut other = begun(
+        &database,
+        "SELECT FROM SCHEMA.job WHERE place < 0 FOR UPDATE",
+    );
+    let limit = Limit::per_kind(KIND, 1);
+    watchdog(LIMIT, || store.limit("queue", &limit, false).unwrap());
+    assert_eq!(store.limits("queue").unwrap(), []);
+    store.enqueue("queue", &[MAIL]).unwrap();
+    let turn = store.turn("queue", &[], Some(claim_of(10))).unwrap();
+    let claimed = turn.claimed.unwrap();
+    assert_eq!(claimed.leases.len(), 1);
+    let soon = turn.now.after(Duration::from_secs(1));
+    assert!(claimed.first <= soon, "a claim after the other transaction");
+    other.batch_execute("COMMIT").unwrap();
+    assert_eq!(claim(store).leases.len(), 1);
+    assert_eq!(settle(store, &running, Act::Ack), Verdict::Done);
+    let left = "SELECT count(*) FROM SCHEMA.queue WHERE kind_limits";
+    assert_eq!(database.get::<i64>(left), 0);
+    assert_eq!(
+        database.get::<i64>("SELECT count(*) FROM SCHEMA.kind_limit"),
+        0
+    );
+}
+
+/// In turns with settles, claims of all sorts, and an expired lease.
+#[test]
+fn turns_without_limits_take_no_lock_and_read_no_limits() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let store = &database.store;
+    all_calls(store, 1);
+    store.enqueue("queue", &[JOB; 3]).unwrap();
+    let locks = |database: &Database| -> i64 {
+        let mut own = begun(database, CLAIM);
+        let locks = "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid()
+            AND (locktype = 'advisory' OR relation = 'SCHEMA.kind_limit'::regclass)";
+        let locks = locks.replace("SCHEMA", &database.schema);
+        own.query_one(&locks, &[]).unwrap().get(0)
+    };
+    assert_eq!(locks(&database), 0);
+    set(store, &Limit::per_key(2));
+    assert_eq!(locks(&database), 0);
+    set(store, &Limit::per_kind(KIND, 2));
+    assert!(locks(&database) >= 2, "the lock and the table");
+    store
+        .limit("queue", &Limit::per_kind(KIND, 2), false)
+        .unwrap();
+    assert_eq!(locks(&database), 0);
+}
+
+/// With plans made when there was one job.
+#[test]
+fn claims_and_settles_do_not_read_parked_jobs() {
+    const PARKED: usize = 5_000;
+    const TURNS: usize = 20;
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let name = format!("{}_parked", database.schema);
+    let store = named_store(&database, &name);
+    database.sql("ALTER TABLE SCHEMA.job SET (autovacuum_enabled = off)");
+    one_runs_and_one_is_parked(&store, MAIL);
+    set(&store, &Limit::rate_of_kind(KIND, 1_000_000, LIMIT));
+    database.sql("ANALYZE SCHEMA.job");
+    store.enqueue("queue", &vec![MAIL; PARKED]).unwrap();
+    let park = || claim(&store).leases.len();
+    assert_eq!((0..6).map(|_| park()).sum::<usize>(), 0);
+    database.sql("UPDATE SCHEMA.job SET due = 1 WHERE token IS NOT NULL");
+    drop(store);
+    let before = read_by(&database, &name);
+    let store = named_store(&database, &name);
+    for _ in 0..TURNS {
+        let leases = claim(&store).leases;
+        assert_eq!(leases.len(), 1);
+        assert_eq!(settle(&store, &leases[0], Act::Ack), Verdict::Done);
+        let next = store.list("queue", None, 1).unwrap().remove(0);
+        assert!(store.cancel("queue", Which::Id(next.id)).unwrap().is_gone());
+    }
+    drop(store);
+    let after = read_by(&database, &name);
+    let (rows, blocks) = (after.0 - before.0, after.1 - before.1);
+    assert!(rows > 100, "{rows} is not what was read");
+    assert!(
+        rows < 2_000 && blocks < 10_000,
+        "{rows} rows, {blocks} blocks"
+    );
+}
+
+/// Settles, claims, cancels, resets, pushes and changes of limits.
+#[test]
+fn concurrent_calls_of_all_sorts_do_not_exceed_a_maximum_nor_block_each_other() {
+    const THREADS: u64 = 4;
+    const ROUNDS: usize = 60;
+    const MOST: u32 = 3;
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let store = &database.store;
+    set(store, &Limit::per_kind(KIND, MOST));
+    let is_over = AtomicBool::new(false);
+    let held = "SELECT count(*) FROM SCHEMA.job WHERE kind = 'mail' AND token IS NOT NULL";
+    let mut rng = Rng::from_env();
+    watchdog(LIMIT, || {
+        thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS)
+                .map(|_| {
+                    let (open, rng) = (database.opener(), Rng::new(rng.next_u64()));
+                    scope.spawn(move || disturb(&open(), rng, MOST, ROUNDS))
+                })
+                .collect();
+            scope.spawn(|| {
+                // Relaxed: no other memory depends on it.
+                while !is_over.load(Relaxed) {
+                    let held: i64 = database.get(held);
+                    assert!(held <= i64::from(MOST), "{held} are held");
+                    thread::yield_now();
+                }
+            });
+            let results: Vec<_> = threads
+                .into_iter()
+                .map(thread::ScopedJoinHandle::join)
+                .collect();
+            is_over.store(true, Relaxed);
+            assert!(results.iter().all(Result::is_ok));
+        });
+    });
+}
+
+/// No call may fail, so no deadlock may be detected more often than a call is repeated.
+fn disturb(store: &PostgresStore, mut rng: Rng, most: u32, rounds: usize) {
+    let keys: [&[u8]; 3] = [b"a", b"b", b"c"];
+    let mut held: Vec<Lease> = Vec::new();
+    for _ in 0..rounds {
+        let key = keys[rng.below(3)];
+        let job = NewJob {
+            key: rng.chance(2).then_some(key),
+            urgent: rng.chance(4),
+            when: Duration::from_millis(rng.below(4) as u64).into(),
+            ..KEYED
+        };
+        match rng.below(8) {
+            0 | 1 => _ = store.enqueue("queue", &[job, MAIL]).unwrap(),
+            2 => _ = store.cancel("queue", Which::Key(key)).unwrap(),
+            3 => _ = store.reset("queue", Which::Key(key), When::NOW).unwrap(),
+            4 => {
+                let limits = [
+                    Limit::per_key(2),
+                    Limit::per_kind(KIND, most),
+                    Limit::rate_of_kind(KIND, 1_000, Duration::from_secs(1)),
+                ];
+                let is_set = rng.chance(2);
+                let at = rng.below(3);
+                store
+                    .limit("queue", &limits[at], is_set || at == 1)
+                    .unwrap();
+            }
+            _ => {
+                let acts = [Act::Ack, Act::Release, Act::retry(When::NOW)];
+                let settles: Vec<_> = held
+                    .drain(..)
+                    .map(|lease| Settle {
+                        id: lease.id,
+                        token: lease.token,
+                        act: acts[rng.below(3)],
+                    })
+                    .collect();
+                let turn = store.turn("queue", &settles, Some(claim_of(2))).unwrap();
+                held.extend(turn.claimed.unwrap().leases);
+            }
+        }
+    }
+    let release = held.iter().map(|lease| Settle {
+        id: lease.id,
+        token: lease.token,
+        act: Act::Release,
+    });
+    let release: Vec<_> = release.collect();
+    store.turn("queue", &release, None).unwrap();
+}
