@@ -222,8 +222,10 @@ fn suites(workspace: &Workspace, shell: &Shell) -> Result<()> {
         let kills = ["--test", "crash", "--", "--on", server.name];
         cmd!(shell, "cargo test {WHOLE...} {kills...}").run()?;
     }
-    let limits = ["--test", "limits", "--", "--on", "postgres"];
-    cmd!(shell, "cargo test {WHOLE...} {limits...}").run()?;
+    for on in ["postgres", "redis"] {
+        let limits = ["--test", "limits", "--", "--on", on];
+        cmd!(shell, "cargo test {WHOLE...} {limits...}").run()?;
+    }
     if let Some(restart) = restart_of_postgres(workspace, shell)? {
         shell.set_var(RESTART, restart);
         let crashes = ["--test", "stores", "--", "--ignored", "--test-threads=1"];

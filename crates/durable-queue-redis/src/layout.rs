@@ -21,21 +21,24 @@ use super::session::Way;
 /// The version of keys and records that this crate writes.
 ///
 /// Version 2 added urgent jobs, in their own sorted set; version 3 added postponed jobs; version 4 added kinds,
-/// options, failures, marks and done jobs. Records of older versions are valid without them. A process that is running
-/// while another one raises the version continues until its next session.
-pub(super) const VERSION: u32 = 4;
+/// options, failures, marks and done jobs; version 5 added limits. Records of older versions are valid without them. A
+/// process that is running while another one raises the version continues until its next session.
+pub(super) const VERSION: u32 = 5;
 
 /// The record of this version. Processes of version 3 may use the keys: they leave the keys that version 4 has
 /// added as they are, so jobs and dead letters keep their kinds, options and failures, even if a merge replaces the
 /// payload. They hand out jobs of all kinds to their only handler, and record no failed attempts. Their cancels mark no job;
 /// they do not learn of marks, and may return a marked job to its key. Such a job may run again, unless a
 /// process of version 4 claims it.
-const RECORD: &str = "4:3";
+///
+/// Processes of versions 3 and 4 ignore limits of kinds, and know a maximum per key only as one. Jobs that they
+/// claim, extend or return have no place. They cannot claim parked jobs.
+const RECORD: &str = "5:3";
 
 /// The keys of a queue, in the order of `lua/common.lua`.
-pub(super) const KEYS: [&str; 14] = [
+pub(super) const KEYS: [&str; 16] = [
     "due", "lease", "urgent", "job", "payload", "pending", "running", "dead", "letter", "state",
-    "extra", "marked", "done", "until",
+    "extra", "marked", "done", "until", "limit", "place",
 ];
 
 /// The number of slots of a cluster.

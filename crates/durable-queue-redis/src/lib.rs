@@ -82,8 +82,8 @@ use durable_queue::store::{
     RECALL, Result, Settle, Store, StoreStats, Turn, Watch, announced,
 };
 use durable_queue::{
-    Cancelled, ErrorKind, JobId, NewJob, Notifier, Put, Reset, StoreError, StoreTime, Threads,
-    Token, When, Which,
+    Cancelled, ErrorKind, JobId, Limit, NewJob, Notifier, Put, Reset, StoreError, StoreTime,
+    Threads, Token, When, Which,
 };
 use redis::{Cmd, Value};
 
@@ -97,7 +97,7 @@ use self::script::{Call, Need};
 use self::session::Sessions;
 use self::values::{
     Answer, SIZES, add_claim, add_failures, add_held_by, add_job, add_settle, add_time, add_which,
-    failures, id_text, point,
+    failures, id_text, limit_arguments, point,
 };
 
 /// A store on a server or a cluster, for all processes that can reach it. Clones share the sessions.
@@ -328,6 +328,21 @@ impl Store for RedisStore {
         Ok(())
     }
 
+    fn limit(&self, name: &str, limit: &Limit, is_set: bool) -> Result<()> {
+        let arguments = limit_arguments(limit, is_set);
+        let arguments = arguments.ok_or(StoreError::new(ErrorKind::Unsupported))?;
+        if arguments.iter().any(|argument| argument.len() > KEY_LIMIT) {
+            return Err(StoreError::new(ErrorKind::TooLarge));
+        }
+        self.call(Call::Limit, name, |command| _ = command.arg(&arguments))?;
+        self.notify(name, ANYTHING);
+        Ok(())
+    }
+
+    fn limits(&self, name: &str) -> Result<Vec<Limit>> {
+        Answer::of(self.call(Call::ListLimits, name, |_| {})?)?.limits()
+    }
+
     fn stats(&self, name: &str) -> Result<StoreStats> {
         let mut answer = Answer::of(self.call(Call::Stats, name, |_| {})?)?;
         let mut count = || Ok(answer.count()?.min(COUNT_LIMIT));
@@ -336,7 +351,7 @@ impl Store for RedisStore {
             due: count()?,
             dead: count()?,
             paused: count()? == 1,
-            serial_keys: count()? == 1,
+            serial_keys: count()? == 1, // Of a greater maximum, keys are not serial.
         })
     }
 

@@ -25,6 +25,8 @@ pub(super) enum Call {
     DeleteDead,
     Fate,
     DeleteDone,
+    Limit,
+    ListLimits,
 }
 
 /// Without flags, a script needs memory. `allow-oom` scripts settle jobs and work without.
@@ -34,6 +36,7 @@ const READS: &str = "#!lua flags=no-writes";
 
 const COMMON: &str = include_str!("lua/common.lua");
 const ANNOUNCE: &str = include_str!("lua/announce.lua");
+const LIMITS: &str = include_str!("lua/limits.lua");
 
 /// The server's clock, in microseconds.
 const CLOCK: &str = "local function clock()
@@ -59,7 +62,7 @@ end
 ";
 
 impl Call {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 17] = [
         Self::Enqueue,
         Self::Turn,
         Self::Cancel,
@@ -75,6 +78,8 @@ impl Call {
         Self::DeleteDead,
         Self::Fate,
         Self::DeleteDone,
+        Self::Limit,
+        Self::ListLimits,
     ];
 
     /// Returns the first line, whether the script announces, and its body.
@@ -111,12 +116,19 @@ impl Call {
                 false,
                 include_str!("lua/delete_done.lua"),
             ),
+            Self::Limit => (WRITES_IN_ANY_CASE, true, include_str!("lua/limit.lua")),
+            Self::ListLimits => (READS, false, include_str!("lua/list_limits.lua")),
         }
     }
 
     /// Returns whether the script may announce, so that its arguments begin with those of `announce.lua`.
     pub(super) fn announces(self) -> bool {
         self.parts().1
+    }
+
+    /// Returns whether the script may need limits. Scripts that make room for parked jobs announce these.
+    fn knows_limits(self) -> bool {
+        self.announces() || matches!(self, Self::ListLimits)
     }
 
     pub(super) fn need(self) -> Need {
@@ -126,10 +138,11 @@ impl Call {
             | Self::Reset
             | Self::Pause
             | Self::SerializeKeys
+            | Self::Limit
             | Self::Redrive
             | Self::DeleteDead => Need::Sure,
             Self::Turn | Self::HeldBy | Self::CancelRequests | Self::DeleteDone => Need::Quick,
-            Self::Stats | Self::List | Self::Dead | Self::Fate => Need::Nothing,
+            Self::Stats | Self::List | Self::ListLimits | Self::Dead | Self::Fate => Need::Nothing,
         }
     }
 }
@@ -188,7 +201,8 @@ impl Scripts {
         let text = |call: Call| {
             let (first, announces, body) = call.parts();
             let announce = if announces { ANNOUNCE } else { "" };
-            let text = [first, "\n", head, COMMON, announce, body].concat();
+            let limits = if call.knows_limits() { LIMITS } else { "" };
+            let text = [first, "\n", head, COMMON, announce, limits, body].concat();
             let hash = Script::new(&text).get_hash().to_owned();
             Text { text, hash }
         };

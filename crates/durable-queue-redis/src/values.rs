@@ -7,12 +7,17 @@ use durable_queue::store::{
     Act, Claim, DeadJob, DoneJob, Fate, JobState, Keep, Lease, ListedJob, Result, Settle, Verdict,
 };
 use durable_queue::{
-    ErrorKind, JobId, Merge, NewJob, Put, StoreError, StoreTime, Token, When, Which,
+    ErrorKind, JobId, Limit, Merge, NewJob, Put, StartRate, StoreError, StoreTime, Token, When,
+    Which,
 };
 use redis::{Cmd, Value};
 
 /// "Never": the greatest integer up to which a double represents all integers.
 const NEVER: i64 = 1 << 53;
+
+/// The longest time in which the bucket of a rate is filled, in microseconds: 142 years. From now, it ends before
+/// "never".
+const LONGEST_RATE: u64 = 1 << 52;
 
 /// Maximum size of a payload in bytes.
 pub const PAYLOAD_LIMIT: usize = 64 << 20;
@@ -177,6 +182,32 @@ pub(super) fn add_failures(call: &mut Cmd, settles: &[Settle<'_>]) {
     }
 }
 
+/// Returns a limit in the format of `lua/limit.lua`, or `None` if there is no such limit.
+pub(super) fn limit_arguments(limit: &Limit, is_set: bool) -> Option<Vec<String>> {
+    let (begin, values) = match limit {
+        Limit::PerKey { most } => (vec!["key"], vec![u64::from((*most).max(1))]),
+        Limit::PerKind { kind, most } => (vec!["kind", kind], vec![u64::from((*most).max(1))]),
+        Limit::RateOfKind { kind, rate } => {
+            let per = u64::try_from(rate.per().as_micros()).unwrap_or(u64::MAX);
+            let values = vec![u64::from(rate.jobs()), per, interval(*rate)];
+            (vec!["rate", kind], values)
+        }
+        _ => return None,
+    };
+    let values = values.into_iter().filter(|_| is_set);
+    let begin = begin.into_iter().map(str::to_owned);
+    Some(begin.chain(values.map(|value| value.to_string())).collect())
+}
+
+/// Returns the time of a token in microseconds. A bucket is filled in at most [`LONGEST_RATE`], so that times in
+/// which it is filled are exact.
+fn interval(rate: StartRate) -> u64 {
+    let jobs = u128::from(rate.jobs());
+    let exact = rate.per().as_micros().div_ceil(jobs);
+    let most = u128::from(LONGEST_RATE / u64::from(rate.jobs()));
+    u64::try_from(exact.min(most)).unwrap_or(LONGEST_RATE)
+}
+
 /// Adds an optional claim in the format of `lua/turn.lua`.
 pub(super) fn add_claim(call: &mut Cmd, claim: Option<Claim>) {
     let Some(claim) = claim else {
@@ -309,6 +340,38 @@ impl Answer {
             let token = token.try_into().map_err(|_| unreadable())?;
             Ok((id, Token::from_bytes(token)))
         })
+    }
+
+    /// Limits of keys and kinds.
+    pub(super) fn limits(mut self) -> Result<Vec<Limit>> {
+        let most = self.count()?;
+        let mut limits: Vec<_> = (most > 0)
+            .then_some(Limit::PerKey { most })
+            .into_iter()
+            .collect();
+        let mut kinds = self.all(|answer| {
+            let kind = answer.maybe_text()?.ok_or_else(unreadable)?;
+            let (most, jobs) = (answer.maybe_count()?, answer.maybe_count()?);
+            let per = answer.maybe_text()?;
+            Ok((kind, most, jobs.zip(per)))
+        })?;
+        kinds.sort();
+        for (kind, most, rate) in kinds {
+            limits.extend(most.map(|most| Limit::per_kind(&*kind, most)));
+            if let Some((jobs, per)) = rate {
+                let per = per.parse().map_err(|_| unreadable())?;
+                limits.push(Limit::rate_of_kind(kind, jobs, Duration::from_micros(per)));
+            }
+        }
+        Ok(limits)
+    }
+
+    fn maybe_count(&mut self) -> Result<Option<u32>> {
+        match self.next()? {
+            Value::Nil => Ok(None),
+            Value::Int(count) => Ok(Some(u32::try_from(count).unwrap_or(u32::MAX))),
+            _ => Err(unreadable()),
+        }
     }
 
     pub(super) fn leases(self, token: Token) -> Result<Vec<Lease>> {

@@ -32,4 +32,7 @@ if job.key and redis.call('HGET', STATE, 'serial_keys') and bring_back(job.key) 
   recall()
 end
 write()
+if call_parked(now) < NEVER then
+  recall()
+end
 return { 1, payload, job.attempts }

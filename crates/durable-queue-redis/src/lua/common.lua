@@ -13,8 +13,10 @@
 -- job, its entry remains. MARKED has the ids of marked jobs, and of those that such a process has ended.
 --
 -- DONE has the records of done jobs that are kept, and UNTIL their ids, by the end of their time: see `turn.lua`.
-local DUE, LEASES, URGENT, JOBS, PAYLOADS, PENDING, RUNNING, DEAD, LETTERS, STATE, EXTRAS, MARKED, DONE, UNTIL =
-  unpack(KEYS)
+--
+-- LIMITS has the limits of kinds, and PLACES the jobs that have a place under one: see `limits.lua`.
+local DUE, LEASES, URGENT, JOBS, PAYLOADS, PENDING, RUNNING, DEAD, LETTERS, STATE, EXTRAS, MARKED, DONE, UNTIL,
+  LIMITS, PLACES = unpack(KEYS)
 local NEVER = 9007199254740992
 -- Delay of a job that has to wait for another one of its key, which is due now.
 local SHORTLY = 1000
@@ -53,11 +55,40 @@ local function fetch(key, fields)
   return values
 end
 
--- Returns no record for ordinary jobs: without lease, attempt, key, bound and schedule, not urgent or postponed. `at` is
--- the due time of a leased or postponed job; for others, it is the score. `ran`: the job was started, so its
--- key may have another open job.
+-- Texts that begin with their length, so that none is a prefix of another.
+local function sized(text)
+  return string.format('%010.0f', #text) .. text
+end
+
+-- Formats a time so that texts have the order of times.
+local function time_text(time)
+  if time < 0 then
+    return '0' .. string.format('%016.0f', NEVER + time)
+  end
+  return '1' .. string.format('%016.0f', time)
+end
+
+-- Returns the entry in PLACES, without the id, of a job with a place. The entries of a kind begin alike. Then
+-- follow `h` and the end of its lease for a held job, `c` for a called one, and for a parked one `p` and its
+-- position in the order of calls.
+local function place_of(job)
+  if job.is_parked then
+    return sized(job.limited) .. 'p' .. (job.urgent and 0 or 1) .. time_text(job.at)
+  elseif job.token then
+    return sized(job.limited) .. 'h' .. time_text(job.due)
+  end
+  return sized(job.limited) .. 'c'
+end
+
+-- Returns no record for ordinary jobs: without lease, attempt, key, bound, schedule and place, not urgent or
+-- postponed. `at` is the due time of a leased or postponed job; for others, it is the score. `ran`: the job was
+-- started, so its key may have another open job. `entry`: see `place_of`.
 local function pack(job)
   local has_at = job.token or job.due ~= job.at
+  if job.entry then
+    return cmsgpack.pack(job.token, job.started, job.ran, job.attempts, has_at and job.at, job.most,
+      job.key, job.schedule, job.urgent, job.entry)
+  end
   if has_at or job.key or job.schedule or job.attempts > 0 or job.most < NEVER or job.urgent then
     return cmsgpack.pack(job.token, job.started, job.ran, job.attempts, has_at and job.at, job.most,
       job.key, job.schedule, job.urgent)
@@ -90,7 +121,7 @@ local function read(id, record, place, due)
   job = { id = id, place = place, due = due, at = due, attempts = 0, most = NEVER, has_record = record,
     token = false, started = false, ran = false, key = false, schedule = false, urgent = false }
   if record then
-    local is_read, token, started, ran, attempts, at, most, key, schedule, urgent =
+    local is_read, token, started, ran, attempts, at, most, key, schedule, urgent, entry =
       pcall(cmsgpack.unpack, record)
     if is_read and type(attempts) == 'number' and type(most) == 'number' and is_text(token) and is_text(key)
       and is_text(schedule) then
@@ -102,6 +133,12 @@ local function read(id, record, place, due)
         job.place = LEASES
       end
       job.at = at or job.at
+      -- Records of versions before 5 have no entry.
+      local length = type(entry) == 'string' and tonumber(string.sub(entry, 1, 10))
+      if length then
+        job.entry, job.limited = entry, string.sub(entry, 11, 10 + length)
+        job.is_parked = string.sub(entry, 11 + length, 11 + length) == 'p'
+      end
     else
       job.is_broken = true
     end
@@ -136,14 +173,27 @@ local function change(job)
   end
 end
 
--- Whether any job may have extras. Queues without them pay for this lookup.
-local any_extras
+-- Whether any job may have extras, and whether any kind has limits. Queues without them pay for this lookup.
+local any_extras, any_limits
+
+local function look()
+  -- The server counts a key as often as it is named.
+  local count = redis.call('EXISTS', EXTRAS, LIMITS, LIMITS)
+  any_extras, any_limits = any_extras or count % 2 == 1, count > 1
+end
 
 local function has_extras()
   if any_extras == nil then
-    any_extras = redis.call('EXISTS', EXTRAS) == 1
+    look()
   end
   return any_extras
+end
+
+local function has_limits()
+  if any_limits == nil then
+    look()
+  end
+  return any_limits
 end
 
 -- Reads the extras of jobs or dead letters.
@@ -151,13 +201,16 @@ local function load_extras(jobs)
   if not has_extras() then
     return
   end
-  local ids = {}
-  for index, job in ipairs(jobs) do
-    ids[index] = job.id
+  local unread, ids = {}, {}
+  for _, job in ipairs(jobs) do
+    if not job.extras then
+      unread[#unread + 1] = job
+      ids[#ids + 1] = job.id
+    end
   end
   for index, record in ipairs(fetch(EXTRAS, ids)) do
-    local job = jobs[index]
-    if record and not job.extras then
+    local job = unread[index]
+    if record then
       local is_read, kind, options, failures, cancelled = pcall(cmsgpack.unpack, record)
       if is_read and is_text(kind) and is_text(options) and is_text(failures) then
         job.extras = { kind = kind, options = options, failures = failures, cancelled = cancelled }
@@ -260,6 +313,16 @@ local function write()
       push(removed[URGENT], job.id)
     end
     job.was_urgent = is_urgent
+    local entry = place and job.limited and place_of(job) or nil
+    if job.entry ~= entry then
+      if job.entry then
+        push(removed[PLACES], job.entry .. job.id)
+      end
+      if entry then
+        push(added[PLACES], 0, entry .. job.id)
+      end
+      job.entry = entry
+    end
     local record = place and pack(job)
     if record then
       push(set[JOBS], job.id, record)
@@ -280,11 +343,6 @@ local function write()
   end
 end
 
--- Members of RUNNING contain the key's length, so that no member is a prefix of another.
-local function running(key)
-  return string.format('%010.0f', #key) .. key
-end
-
 local function pending(key)
   local id = redis.call('HGET', PENDING, key)
   return id and find(id)
@@ -292,7 +350,7 @@ end
 
 -- Returns all jobs of a key: the open one and started ones.
 local function of_key(key)
-  local member = running(key)
+  local member = sized(key)
   local found = redis.call('ZRANGEBYLEX', RUNNING, '[' .. member .. '0', '(' .. member .. ':')
   local jobs = {}
   push(jobs, pending(key) or nil)
@@ -326,17 +384,25 @@ local function named(kind, name, now)
   return jobs[1]
 end
 
+-- Takes the job and its place from its holder.
+local function fence_off(job)
+  job.token, job.started = false, false
+  if job.limited then
+    job.limited, job.is_parked = nil, nil
+  end
+  change(job)
+end
+
 -- Ends the lease. The job is due at `at`.
 local function free(job, at)
-  job.token, job.started = false, false
+  fence_off(job)
   job.at, job.due, job.is_moved = at, at, true
-  change(job)
 end
 
 -- Opens a job that was started and is no longer held, unless another job of its key is open.
 local function reopen(job)
   if job.ran and not pending(job.key) then
-    redis.call('ZREM', RUNNING, running(job.key) .. job.id)
+    redis.call('ZREM', RUNNING, sized(job.key) .. job.id)
     redis.call('HSET', PENDING, job.key, job.id)
     job.ran = false
   end
@@ -346,17 +412,17 @@ end
 local function close(job)
   if job.key and not job.ran then
     redis.call('HDEL', PENDING, job.key)
-    redis.call('ZADD', RUNNING, 0, running(job.key) .. job.id)
+    redis.call('ZADD', RUNNING, 0, sized(job.key) .. job.id)
     job.ran = true
     change(job)
   end
 end
 
--- Restores the due times of postponed jobs of a serial key. Returns whether there were any.
+-- Restores the due times of postponed jobs of a key, except parked ones. Returns whether there were any.
 local function bring_back(key)
   local any = false
   for _, job in ipairs(of_key(key)) do
-    if not job.token and job.due > job.at then
+    if not job.token and job.due > job.at and not job.is_parked then
       free(job, job.at)
       any = true
     end
@@ -373,7 +439,7 @@ end
 -- Also frees its key. A buried job keeps its payload.
 local function remove(job, is_gone)
   if job.ran then
-    redis.call('ZREM', RUNNING, running(job.key) .. job.id)
+    redis.call('ZREM', RUNNING, sized(job.key) .. job.id)
   elseif job.key then
     redis.call('HDEL', PENDING, job.key)
   end

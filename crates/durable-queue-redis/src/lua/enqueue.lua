@@ -13,6 +13,7 @@ end
 local before = last
 local earliest = NEVER
 local times, payloads, letters, ids = {}, {}, {}, {}
+local any_merged = false
 
 local function enter(at, payload)
   last = last + 1
@@ -77,6 +78,7 @@ while ARGV[index] do
         letters[#letters + 1] = 'k'
       else
         letters[#letters + 1] = 'm'
+        any_merged = true
         if begun then
           -- The job is due at this time after its run.
           old.most = at
@@ -120,6 +122,9 @@ send('ZADD', DUE, times)
 send('HSET', PAYLOADS, payloads)
 if last > before then
   redis.call('HSET', STATE, 'last', string.format('%.0f', last))
+end
+if any_merged then
+  earliest = math.min(earliest, call_parked(now))
 end
 announce(earliest)
 return { earliest, table.concat(letters), ids }

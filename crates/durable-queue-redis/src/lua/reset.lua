@@ -1,5 +1,5 @@
 -- Changes a job's due time. ARGV, after those of `announce.lua`: `id` or `key`, its value, and the time.
--- Returns nothing if there is no such job; 0 if a handler has it; else 1 and the time.
+-- Returns nothing if there is no such job; 0 if a handler has it; else 1 and the earliest time that was set.
 local now = clock()
 local job = named(ARGV[4], ARGV[5], now)
 if not job then
@@ -15,5 +15,6 @@ put_at(job, resolve(ARGV[6], now))
 reopen(job)
 unmark(job)
 write()
-announce(job.due)
-return { 1, job.due }
+local earliest = math.min(job.due, call_parked(now))
+announce(earliest)
+return { 1, earliest }

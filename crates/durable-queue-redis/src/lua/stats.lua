@@ -1,4 +1,4 @@
--- Returns the numbers of jobs, due jobs and dead letters; 1 if the queue is paused; 1 if its keys are serial.
+-- Returns the numbers of jobs, due jobs and dead letters; 1 if the queue is paused; the maximum of held jobs per key.
 -- The server counts by ranks, so counts need no limit here.
 local now = clock()
 return {
@@ -6,5 +6,5 @@ return {
   redis.call('ZCOUNT', DUE, '-inf', now) + redis.call('ZCOUNT', LEASES, '-inf', now),
   redis.call('ZCARD', DEAD),
   redis.call('HEXISTS', STATE, 'paused'),
-  redis.call('HEXISTS', STATE, 'serial_keys'),
+  tonumber(redis.call('HGET', STATE, 'serial_keys')) or 0,
 }

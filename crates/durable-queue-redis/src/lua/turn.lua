@@ -4,11 +4,13 @@
 -- claim's token, or nothing for no claim, and its max, start, ahead, horizon and lease, and 1 if urgent jobs
 -- come first. Then the histories of failures: for each, the settle's number and the text.
 --
--- Returns the clock; 1 if the queue is paused, plus 2 if a job has waited for a key that is now free; a
+-- Returns the clock; 1 if the queue is paused, plus 2 if a job has waited for a key or a place that is now free; a
 -- letter per settle: d done, s stale, n not due; for a claim, `first` and `first_free`; and the leases: see
 -- `push_lease`.
 local now = clock()
-local is_paused, is_serial = unpack(redis.call('HMGET', STATE, 'paused', 'serial_keys'))
+local is_paused, per_key = unpack(redis.call('HMGET', STATE, 'paused', 'serial_keys'))
+-- Maximum number of held jobs of each key.
+per_key = tonumber(per_key)
 local count = tonumber(ARGV[4])
 
 -- Only the first start of a claim counts, so it can be repeated.
@@ -23,8 +25,9 @@ local function start(job, due)
 end
 
 local freed = false
--- Serial keys of jobs that are no longer held.
+-- Keys of jobs that are no longer held, if keys have a limit.
 local ended = {}
+local any_ends = false
 
 -- A marked job is not returned.
 local function is_ended(job)
@@ -140,25 +143,31 @@ end
 for index = 1, count do
   local act, token, value = ARGV[4 * index + 1], ARGV[4 * index + 3], ARGV[4 * index + 4]
   local job = known[ids[index]]
+  any_ends = any_ends or ends_lease[act]
   if not job or job.is_gone or job.token ~= token or not (job.started or is_for_all[act]) then
     verdicts[index] = 's'
   else
     verdicts[index] = acts[act](job, value, histories[index]) or 'd'
-    if is_serial and job.key and ends_lease[act] then
+    if per_key and job.key and ends_lease[act] then
       push(ended, job.key)
     end
   end
 end
-local flags = is_paused and 1 or 0
+local any_waited = false
 for _, key in ipairs(ended) do
-  if bring_back(key) then
-    freed = true
-    flags = is_paused and 3 or 2
-  end
+  any_waited = bring_back(key) or any_waited
 end
 write()
 
 local token, max, start_most, ahead_most, horizon, lease, urgent_first = unpack(ARGV, 4 * count + 5)
+-- Settled jobs are known without the end of their lease.
+known = {}
+if any_ends or token ~= '' then
+  local any_called = call_parked(now) < NEVER
+  any_waited = any_waited or any_ends and any_called
+end
+freed = freed or any_waited
+local flags = (is_paused and 1 or 0) + (any_waited and 2 or 0)
 if token == '' then
   if freed then
     announce(first_of(DUE))
@@ -169,12 +178,15 @@ end
 start_most, ahead_most, horizon = tonumber(start_most), tonumber(ahead_most), tonumber(horizon)
 local most = is_paused and 0 or math.min(tonumber(max), start_most + ahead_most)
 
--- Returns up to `most` members of a sorted set, by time and id.
+-- How many jobs to read at once. Grows while they are postponed or parked.
+local batch = most
+
+-- Returns up to `batch` members of a sorted set, by time and id.
 local function earliest(key, last)
   if most == 0 then
     return {}
   end
-  local found = redis.call('ZRANGEBYSCORE', key, '-inf', last, 'WITHSCORES', 'LIMIT', 0, most)
+  local found = redis.call('ZRANGEBYSCORE', key, '-inf', last, 'WITHSCORES', 'LIMIT', 0, batch)
   local jobs = {}
   for index = 1, #found, 2 do
     push(jobs, { id = found[index], due = tonumber(found[index + 1]), place = key })
@@ -186,15 +198,47 @@ end
 local last = ahead_most > 0 and after(now, horizon) or now
 local until_when = after(now, tonumber(lease))
 local begun, ahead, leases, lease_ids = 0, 0, {}, {}
-known = {}
 
-local is_put_off = false
+local is_limited, is_put_off, parked = has_limits(), false, 0
+
+-- A claim may take the job the horizon before its time.
+local function put_off(job, until_when)
+  evict(job)
+  job.due, job.is_moved = math.max(job.at, after(until_when, horizon)), true
+  is_put_off = true
+end
+
+-- For a maximum above one per key, which keeps no order. Returns whether fewer live leases hold other jobs of the
+-- key. If not, postpones the job until enough of them have ended. If so, fences off holders of other jobs of the
+-- key whose leases have expired and are in its way.
+local function has_room_of_key(job)
+  local held = {}
+  for _, other in ipairs(of_key(job.key)) do
+    if other ~= job and other.token then
+      push(held, other)
+    end
+  end
+  table.sort(held, function(one, other)
+    return one.due < other.due or one.due == other.due and one.id < other.id
+  end)
+  local last = held[#held - per_key + 1]
+  if last and last.due > now then
+    put_off(job, last.due)
+    return false
+  end
+  for index = 1, #held - per_key + 1 do
+    evict(held[index])
+  end
+  return true
+end
 
 -- Returns whether the job can be claimed as far as its serial key is concerned: no live lease holds another
--- job of the key and, if this job is open, no started job of the key waits. If not, postpones the job: a
--- claim may take it the horizon before its time. If so, fences off holders of other jobs of the key whose
--- leases have expired.
+-- job of the key and, if this job is open, no started job of the key waits. If not, postpones the job. If so,
+-- fences off holders of other jobs of the key whose leases have expired.
 local function has_its_key(job)
+  if per_key > 1 then
+    return has_room_of_key(job)
+  end
   local held, begun, others = 0, 0, {}
   for _, other in ipairs(of_key(job.key)) do
     if other ~= job and other.token then
@@ -206,29 +250,33 @@ local function has_its_key(job)
     end
   end
   if held <= now then
-    held = begun
+    -- A parked job has no time.
+    held = begun < NEVER and begun or until_when
   end
   if held > now then
-    job.token, job.started = false, false
-    job.due, job.is_moved = math.max(job.at, after(held, horizon)), true
-    change(job)
-    is_put_off = true
+    put_off(job, held)
     return false
   end
   for _, other in ipairs(others) do
-    other.token, other.started = false, false
-    change(other)
+    evict(other)
   end
   return true
 end
 
--- Returns whether there was room for the job.
+-- Returns whether the claim had room for the job.
 local function claim(job, due)
   local begins = due <= now and begun < start_most
-  if begun + ahead == most or not begins and ahead == ahead_most then
+  if begun + ahead == most or not begins and ahead == ahead_most or parked == PARK_LIMIT then
     return false
   end
-  if is_serial and job.key and not has_its_key(job) then
+  local limit = is_limited and limit_of(job)
+  if limit and room(limit, now, math.max(job.at, now)) == 0 then
+    park(job, limit)
+    parked = parked + 1
+    is_put_off = true
+    return true
+  end
+  if per_key and job.key and not has_its_key(job) then
     return true
   end
   job.started = false
@@ -241,6 +289,9 @@ local function claim(job, due)
     change(job)
   end
   job.token, job.is_claimed = token, true
+  if is_limited then
+    take_place(job, now)
+  end
   push(leases, job)
   push(lease_ids, job.id)
   return true
@@ -251,13 +302,14 @@ local function lose(job)
   acts.bury(job, 'part of its data is gone, or cannot be read')
 end
 
--- Postponed jobs make room for later ones.
+-- Postponed and parked jobs make room for later ones.
 local function claim_all(some)
   repeat
     is_put_off = false
     some()
     if is_put_off then
       write()
+      batch = math.max(batch, math.min(2 * batch, PARK_LIMIT))
     end
   until not is_put_off
 end
@@ -281,10 +333,17 @@ claim_all(function()
   if #leases == most then
     return
   end
-  local candidates, candidate_ids = merged(earliest(LEASES, now), earliest(DUE, last), most)
+  local candidates, candidate_ids = merged(earliest(LEASES, now), earliest(DUE, last), batch)
+  local jobs = {}
   for index, record in ipairs(fetch(JOBS, candidate_ids)) do
     local candidate = candidates[index]
-    local job = read(candidate.id, record, candidate.place, candidate.due)
+    jobs[index] = read(candidate.id, record, candidate.place, candidate.due)
+  end
+  if is_limited then
+    load_extras(jobs)
+  end
+  for index, job in ipairs(jobs) do
+    local candidate = candidates[index]
     -- Skips jobs just claimed as urgent ones.
     if job.is_broken then
       lose(job)
@@ -305,9 +364,10 @@ for index, payload in ipairs(fetch(PAYLOADS, lease_ids)) do
   end
 end
 write()
+call_parked(now)
 
 local first_free = first_of(DUE)
-local first = math.min(first_free, first_of(LEASES))
+local first = math.min(first_free, first_of(LEASES), end_claim(now))
 if freed then
   announce(first_free)
 end

@@ -93,6 +93,7 @@ mod conformance {
     use super::Keys;
 
     durable_queue::conformance_tests!(if Keys::new());
+    durable_queue::conformance_tests!(limits if Keys::new());
 }
 
 #[test]

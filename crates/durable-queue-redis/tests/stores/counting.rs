@@ -1,7 +1,8 @@
 //! Calls read only what they return or change.
 
 use ::redis::{Connection, Value, cmd};
-use durable_queue::{NewJob, Store, StoreTime, When};
+use durable_queue::store::Act;
+use durable_queue::{Limit, NewJob, Reset, Store, StoreTime, When};
 
 use crate::OpenStore as _;
 use crate::alike::{self, JOB};
@@ -20,18 +21,29 @@ impl Monitor {
         Self(session)
     }
 
-    /// Returns the number of commands since the last call, and the maximum number of values that one asked
-    /// for.
-    fn counted(&mut self, server: &Server) -> (usize, usize) {
+    /// Returns the commands since the last call.
+    fn commands(&mut self, server: &Server) -> Vec<String> {
         server.run::<()>(cmd("ECHO").arg("mark"));
-        let (mut commands, mut values) = (0, 0);
+        let mut commands = Vec::new();
         loop {
             let Value::SimpleString(line) = self.0.recv_response().unwrap() else {
                 panic!("a line");
             };
+            if line.contains("\"ECHO\"") {
+                return commands;
+            }
+            commands.push(line);
+        }
+    }
+
+    /// Returns the number of commands since the last call, and the maximum number of values that one asked
+    /// for.
+    fn counted(&mut self, server: &Server) -> (usize, usize) {
+        let all = self.commands(server);
+        let mut values = 0;
+        for line in &all {
             let words: Vec<&str> = line.split('"').skip(1).step_by(2).collect();
             match words[0] {
-                "ECHO" => return (commands, values),
                 "ZRANGE" => values += span(words[2], words[3]),
                 "ZRANGEBYSCORE" => {
                     let limit = words.iter().position(|word| *word == "LIMIT");
@@ -41,13 +53,14 @@ impl Monitor {
                 }
                 "ZRANGEBYLEX" => values += 1,
                 "HMGET" => values += words.len() - 2,
+                "HGETALL" if words[1].ends_with(":limit") => values += 1,
                 "HGETALL" | "HKEYS" | "HVALS" | "ZSCAN" | "HSCAN" | "SMEMBERS" => {
                     panic!("it reads all: {line}")
                 }
                 _ => {}
             }
-            commands += 1;
         }
+        (all.len(), values)
     }
 }
 
@@ -130,4 +143,89 @@ fn no_call_reads_delayed_jobs() {
         commands <= 12 + steps && values <= 12 + steps,
         "{commands} {values}"
     );
+}
+
+/// Except that one command, which looks for kinds and other texts of jobs, also looks for limits.
+#[test]
+fn calls_of_queues_without_limits_run_no_command_because_of_limits() {
+    let Some(server) = Server::new(&["--appendfsync", "no"]) else {
+        return;
+    };
+    let store = server.store();
+    let mut monitor = Monitor::new(&server);
+    all_calls(&store);
+    let kind = Some("mail");
+    store
+        .enqueue("queue", &[NewJob { kind, ..JOB }; 3])
+        .unwrap();
+    let turn = store.turn("queue", &[], Some(alike::claim_of(2)));
+    let leases = turn.unwrap().claimed.unwrap().leases;
+    let acts = [Act::retry(When::NOW), Act::bury("no")];
+    let settles = [0, 1].map(|at| leases[at].settle(acts[at]));
+    store.turn("queue", &settles, None).unwrap();
+    store.redrive("queue", &[leases[1].id]).unwrap();
+    for lease in &leases {
+        let which = lease.id.into();
+        let moved = store.reset("queue", which, When::NOW).unwrap();
+        assert_eq!(moved, Reset::Moved);
+        assert!(store.cancel("queue", which).unwrap().is_gone());
+    }
+    let commands = monitor.commands(&server);
+    let names = |line: &&String| line.contains(":limit\"") || line.contains(":place\"");
+    let of_limits = commands.iter().filter(names);
+    let of_limits: Vec<&String> = of_limits.filter(|it| !it.contains("\"EVAL")).collect();
+    assert!(
+        of_limits.iter().all(|it| it.contains("\"EXISTS\"")),
+        "{of_limits:?}"
+    );
+    let calls = commands.iter().filter(|it| it.contains("\"EVAL")).count();
+    assert!(
+        (10..=calls).contains(&of_limits.len()),
+        "{}",
+        of_limits.len()
+    );
+}
+
+#[test]
+fn parked_jobs_do_not_slow_claims() {
+    const PARKED: u32 = 3_000;
+    let Some(server) = Server::new(&["--appendfsync", "no"]) else {
+        return;
+    };
+    let store = server.store();
+    let mut monitor = Monitor::new(&server);
+    let mail = NewJob {
+        kind: Some("mail"),
+        ..JOB
+    };
+    let limit = Limit::per_kind("mail", 2);
+    store.limit("queue", &limit, true).unwrap();
+    let mut steps = |parked: u32| {
+        store
+            .enqueue("queue", &vec![mail; parked as usize])
+            .unwrap();
+        let mut held = Vec::new();
+        while store.stats("queue").unwrap().due > 0 {
+            let turn = store.turn("queue", &[], Some(alike::claim_of(10)));
+            held.extend(turn.unwrap().claimed.unwrap().leases);
+        }
+        monitor.commands(&server);
+        // A claim that finds none, and a turn that ends a job and claims the next.
+        let mut counted = Vec::new();
+        for settles in [&[][..], &[held[0].settle(Act::Ack)]] {
+            let turn = store.turn("queue", settles, Some(alike::claim_of(10)));
+            let leases = turn.unwrap().claimed.unwrap().leases;
+            assert_eq!(leases.len(), settles.len());
+            held.extend(leases);
+            counted.push(monitor.counted(&server));
+        }
+        for lease in &held {
+            store
+                .turn("queue", &[lease.settle(Act::Ack)], None)
+                .unwrap();
+        }
+        counted
+    };
+    let few = steps(10);
+    assert_eq!(few, steps(PARKED));
 }

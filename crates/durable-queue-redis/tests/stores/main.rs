@@ -16,6 +16,7 @@ mod crashing;
 mod encrypting;
 mod failing;
 mod failover;
+mod limiting;
 mod losing;
 mod opening;
 mod refusing;
@@ -170,6 +171,7 @@ mod conformance {
     use super::Keys;
 
     durable_queue::conformance_tests!(if Keys::with_manual_clock());
+    durable_queue::conformance_tests!(limits if Keys::with_manual_clock());
 }
 
 #[test]

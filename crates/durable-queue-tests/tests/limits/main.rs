@@ -4,8 +4,8 @@
 //! The processes claim from the store directly, so that each knows the store's time of its claims, and thus
 //! exactly until when it held a job.
 //!
-//! `cargo test -p durable-queue-tests --test limits -- --kills 500 --seed 7` runs it longer, and `--on postgres` on a
-//! server.
+//! `cargo test -p durable-queue-tests --test limits -- --kills 500 --seed 7` runs it longer, and `--on postgres` or
+//! `--on redis` on a server.
 #![cfg_attr(
     all(unix, not(anthill_loom)),
     expect(
@@ -52,9 +52,18 @@ fn main() {
                 watched(Some(&database.address));
             }
         }
+        Some("redis") => {
+            if let Some(database) = databases::Redis::new(DATABASE) {
+                watched(Some(&database.address));
+            }
+        }
         Some(store) => panic!("the test does not run on {store}"),
     }
 }
+
+/// A separate Redis database.
+#[cfg(all(unix, not(anthill_loom)))]
+const DATABASE: u8 = 11;
 
 /// Not for models, nor for systems without signals.
 #[cfg(not(all(unix, not(anthill_loom))))]

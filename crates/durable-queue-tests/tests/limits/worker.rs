@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 use durable_queue::store::{Act, Claim, Lease, Turn, Verdict};
 use durable_queue::{Limit, Merge, NewJob, Store, StoreTime, Token, When};
 use durable_queue_postgres::PostgresStore;
+use durable_queue_redis::RedisStore;
 use durable_queue_sqlite::SqliteStore;
 use testkit::Rng;
 
@@ -42,6 +43,10 @@ pub(crate) fn open(server: Option<&str>, folder: &Path) -> Box<dyn Store> {
     // The test is about kills, not about the disk.
     let busy = Duration::from_secs(30);
     if let Some(address) = server {
+        if address.starts_with("redis") {
+            let options = RedisStore::options().sessions(1);
+            return Box::new(options.open(address).unwrap());
+        }
         let options = PostgresStore::options().busy_timeout(busy).sessions(1);
         return Box::new(options.open(address).unwrap());
     }
