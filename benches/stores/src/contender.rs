@@ -16,6 +16,9 @@ pub type Outcome<T = ()> = Result<T, Fault>;
 /// Called with the text of each job.
 pub type Handler = Arc<dyn Fn(&str) + Send + Sync>;
 
+/// How often the unacknowledged jobs are counted after the last handler.
+pub const LOOK_EVERY: Duration = Duration::from_millis(1);
+
 /// Running workers. When this is dropped, they end and close their sessions.
 pub trait Workers {}
 

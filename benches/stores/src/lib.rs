@@ -21,7 +21,7 @@ mod place;
 
 use measure::case::{self, Case};
 
-pub use contender::{Can, Contender, Fault, Handler, Outcome, Queue, Workers};
+pub use contender::{Can, Contender, Fault, Handler, LOOK_EVERY, Outcome, Queue, Workers};
 pub use job::{Job, micros, now};
 pub use place::{Needs, POSTGRES, Place};
 

@@ -1,12 +1,13 @@
 //! `DurableQueue` on each of our stores.
 
 use std::num::NonZeroUsize;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use async_pool::AsyncPool;
 use durable_queue::store::{COUNT_LIMIT, Claim, Store};
 use durable_queue::{DurableQueue, HORIZON, LEASE, ShutDown, Token, When, Worker, WorkerBuilder};
-use stores::{Fault, Handler, Job, Outcome, Queue, Workers};
+use stores::{Fault, Handler, Job, LOOK_EVERY, Outcome, Queue, Workers};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -156,11 +157,17 @@ impl<S: Store + Clone> Queue for Ours<S> {
     }
 
     fn left(&self) -> Outcome<usize> {
-        let jobs = self.store.stats(NAME)?.jobs;
-        if jobs == COUNT_LIMIT {
-            return Err("the store counts no further".into());
+        let begin = Instant::now();
+        loop {
+            let jobs = self.store.stats(NAME)?.jobs;
+            if jobs < COUNT_LIMIT {
+                return Ok(usize::try_from(jobs)?);
+            }
+            if begin.elapsed() > SHUTDOWN {
+                return Err("the store counts no further".into());
+            }
+            sleep(LOOK_EVERY);
         }
-        Ok(usize::try_from(jobs)?)
     }
 
     fn look(&self) -> Outcome {

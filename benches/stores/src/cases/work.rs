@@ -10,11 +10,8 @@ use measure::report::Report;
 use super::push::BATCH;
 use super::seen::Seen;
 use super::{case, float, open, per_job};
-use crate::contender::{Can, Contender, Outcome, Queue};
+use crate::contender::{Can, Contender, LOOK_EVERY, Outcome, Queue};
 use crate::job::Job;
-
-/// How often the unacknowledged jobs are counted after the last handler.
-const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// The end of a measurement.
 #[derive(Clone, Copy)]
