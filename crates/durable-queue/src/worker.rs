@@ -9,7 +9,9 @@ use std::future::{Future, poll_fn};
 use std::mem;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+#[cfg(feature = "async")]
+use std::time::Duration;
+use std::time::Instant;
 
 #[cfg(feature = "async")]
 use async_pool::{AsyncPool, JoinError, JoinHandle};
