@@ -62,6 +62,18 @@ pub fn claim_of(jobs: u32) -> Claim {
     }
 }
 
+/// Claims and starts up to so many due jobs of the queue `queue`.
+pub fn claimed(store: &impl Store, jobs: u32) -> Vec<Lease> {
+    let turn = store.turn("queue", &[], Some(claim_of(jobs))).unwrap();
+    turn.claimed.unwrap().leases
+}
+
+/// Settles a job of the queue `queue` in a turn of its own.
+pub fn settle(store: &impl Store, lease: &Lease, act: Act<'_>) -> Verdict {
+    let settles = [lease.settle(act)];
+    store.turn("queue", &settles, None).unwrap().verdicts[0]
+}
+
 /// Makes every call that finds jobs, with `jobs` jobs and one under a key, and removes them again.
 pub fn all_calls(store: &impl Store, jobs: usize) {
     let puts = store.enqueue("queue", &vec![JOB; jobs]).unwrap();

@@ -10,9 +10,11 @@ use std::time::{Duration, Instant};
 
 use durable_queue::store::{Claim, Lease};
 use durable_queue::testing::{ManualStoreClock, SimStore};
-use durable_queue::{Builder, DurableQueue, FastSlow, LEASE, Store, Token};
+use durable_queue::{Builder, DurableQueue, FastSlow, LEASE, Store};
 use sync_shim::{Alarm, Clock, ManualClock, Parker};
 use tempfile::TempDir;
+
+use crate::alike::claim_of;
 
 /// A temporary folder of one test.
 pub struct Folder(TempDir);
@@ -126,13 +128,8 @@ impl Clock for PumpTrap {
 /// Claims and starts up to ten due jobs of the queue `queue`, as another process would.
 pub fn steal(store: &impl Store) -> Vec<Lease> {
     let claim = Claim {
-        token: Token::random(),
-        max: 10,
-        start: 10,
-        ahead: 0,
-        horizon: Duration::ZERO,
         lease: LEASE,
-        urgent_first: true,
+        ..claim_of(10)
     };
     let turn = store.turn("queue", &[], Some(claim)).unwrap();
     turn.claimed.unwrap().leases

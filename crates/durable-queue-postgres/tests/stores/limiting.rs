@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use ::postgres::Client;
-use durable_queue::store::{Act, Claimed, Lease, Settle, Verdict};
+use durable_queue::store::{Act, Claimed, Lease, Verdict};
 use durable_queue::{Limit, Merge, NewJob, PushIn, Store, StoreTime, When, Which};
 use durable_queue_postgres::PostgresStore;
 use testkit::{LIMIT, Rng, watchdog};
@@ -13,7 +13,7 @@ use testkit::{LIMIT, Rng, watchdog};
 use super::Database;
 use super::planning::{named_store, read_by};
 use super::racing::during;
-use crate::alike::{JOB, all_calls, claim_of};
+use crate::alike::{JOB, all_calls, claim_of, settle};
 
 const KIND: &str = "mail";
 const MAIL: NewJob<'_> = NewJob {
@@ -30,6 +30,9 @@ const CLAIM: &str =
     "SELECT SCHEMA.turn_10('queue', true, true, '{}', '{}', '{}', '{}', '{}', '{}', NULL,
     gen_random_uuid(), 1, 1, 0, 0, 30000000, true, NULL)";
 
+/// Held jobs with places.
+const PLACES: &str = "SELECT count(*) FROM SCHEMA.job WHERE place > 0 AND token IS NOT NULL";
+
 fn set(store: &impl Store, limit: &Limit) {
     store.limit("queue", limit, true).unwrap();
 }
@@ -40,15 +43,6 @@ fn claim(store: &impl Store) -> Claimed {
         store.turn("queue", &[], Some(claim_of(10))).unwrap()
     });
     turn.claimed.unwrap()
-}
-
-fn settle(store: &impl Store, lease: &Lease, act: Act<'_>) -> Verdict {
-    let settle = Settle {
-        id: lease.id,
-        token: lease.token,
-        act,
-    };
-    store.turn("queue", &[settle], None).unwrap().verdicts[0]
 }
 
 /// Begins a transaction with this statement.
@@ -133,8 +127,7 @@ fn jobs_of_a_claim_that_began_before_the_limit_count() {
     watchdog(LIMIT, || set(store, &Limit::per_kind(KIND, 1)));
     other.batch_execute("COMMIT").unwrap();
     assert!(claim(store).leases.is_empty());
-    let places = "SELECT count(*) FROM SCHEMA.job WHERE place > 0 AND token IS NOT NULL";
-    assert_eq!(database.get::<i64>(places), 1);
+    assert_eq!(database.get::<i64>(PLACES), 1);
 }
 
 /// It waits for another transaction before it claims.
@@ -158,11 +151,7 @@ fn a_turn_that_began_before_the_limit_leaves_the_claim_to_the_next_turn() {
         store.enqueue("queue", &[past]).unwrap();
     };
     let blocked = "SELECT FROM SCHEMA.job WHERE token IS NOT NULL FOR UPDATE";
-    let ack = Settle {
-        id: running.id,
-        token: running.token,
-        act: Act::Ack,
-    };
+    let ack = running.settle(Act::Ack);
     let turn = during(&database, blocked, look, |store| {
         store.turn("queue", &[ack], Some(claim_of(10))).unwrap()
     });
@@ -196,8 +185,7 @@ fn claims_look_for_such_jobs_until_all_earlier_transactions_have_ended() {
         assert_eq!(settle(store, &lease, Act::Release), Verdict::Done);
     }
     assert_eq!(claim(store).leases.len(), 2);
-    let places = "SELECT count(*) FROM SCHEMA.job WHERE place > 0 AND token IS NOT NULL";
-    assert_eq!(database.get::<i64>(places), 2);
+    assert_eq!(database.get::<i64>(PLACES), 2);
 }
 
 /// The extension is not committed yet.
@@ -421,22 +409,14 @@ fn disturb(store: &PostgresStore, mut rng: Rng, most: u32, rounds: usize) {
                 let acts = [Act::Ack, Act::Release, Act::retry(When::NOW)];
                 let settles: Vec<_> = held
                     .drain(..)
-                    .map(|lease| Settle {
-                        id: lease.id,
-                        token: lease.token,
-                        act: acts[rng.below(3)],
-                    })
+                    .map(|lease| lease.settle(acts[rng.below(3)]))
                     .collect();
                 let turn = store.turn("queue", &settles, Some(claim_of(2))).unwrap();
                 held.extend(turn.claimed.unwrap().leases);
             }
         }
     }
-    let release = held.iter().map(|lease| Settle {
-        id: lease.id,
-        token: lease.token,
-        act: Act::Release,
-    });
+    let release = held.iter().map(|lease| lease.settle(Act::Release));
     let release: Vec<_> = release.collect();
     store.turn("queue", &release, None).unwrap();
 }

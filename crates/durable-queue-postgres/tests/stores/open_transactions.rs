@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use durable_queue::store::{Act, Claim, Lease, Settle, Verdict};
+use durable_queue::store::{Act, Claim, Verdict};
 use durable_queue::{JobId, Merge, NewJob, PushIn, Store, Token, When};
 use testkit::{LIMIT, watchdog};
 
@@ -29,14 +29,6 @@ fn claim(start: u32, ahead: u32) -> Claim {
         horizon: HORIZON,
         lease: LIMIT * 10,
         urgent_first: true,
-    }
-}
-
-fn settle(lease: &Lease, act: Act<'static>) -> Settle<'static> {
-    Settle {
-        id: lease.id,
-        token: lease.token,
-        act,
     }
 }
 
@@ -85,13 +77,13 @@ fn no_call_waits_for_an_open_transaction_of_the_application() {
             store
                 .enqueue_in(&mut transaction, "queue", &[pushed])
                 .unwrap();
-            let start = settle(&ahead, Act::Start { lease: LIMIT * 10 });
+            let start = ahead.settle(Act::Start { lease: LIMIT * 10 });
             let settles = [
                 start,
-                settle(&released, Act::Extend { lease: LIMIT * 10 }),
-                settle(&acked, Act::Ack),
-                settle(&retried, Act::retry(When::NOW)),
-                settle(&released, Act::Release),
+                released.settle(Act::Extend { lease: LIMIT * 10 }),
+                acked.settle(Act::Ack),
+                retried.settle(Act::retry(When::NOW)),
+                released.settle(Act::Release),
             ];
             let turn = watchdog(LIMIT, || {
                 store.turn("queue", &settles, Some(claim(1, 1))).unwrap()

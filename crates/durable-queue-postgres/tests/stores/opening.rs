@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use ::postgres::Config;
-use durable_queue::store::{Act, Lease, Settle};
+use durable_queue::store::{Act, Lease};
 use durable_queue::{ErrorKind, Limit, NewJob, SAFETY_LOOK, Store, Token};
 use durable_queue_postgres::PostgresStore;
 use durable_queue_postgres::{PROBE_EVERY, SCHEMA};
@@ -123,11 +123,7 @@ fn tables_of_an_older_version_are_migrated_and_keep_their_jobs() {
             |lease: &Lease| [&lease.kind, &lease.options, &lease.failures].map(Clone::clone);
         assert!(leases.iter().flat_map(texts).all(|text| text.is_none()));
         assert!(!leases.iter().any(|lease| lease.cancelled));
-        let release = leases.iter().map(|lease| Settle {
-            id: lease.id,
-            token: lease.token,
-            act: Act::Release,
-        });
+        let release = leases.iter().map(|lease| lease.settle(Act::Release));
         let release: Vec<_> = release.collect();
         store.turn("queue", &release, None).unwrap();
     }

@@ -33,11 +33,7 @@ fn snapshot(database: &Database) -> Client {
 }
 
 fn acks(claimed: &Claimed) -> Vec<Settle<'static>> {
-    let ack = claimed.leases.iter().map(|lease| Settle {
-        id: lease.id,
-        token: lease.token,
-        act: Act::Ack,
-    });
+    let ack = claimed.leases.iter().map(|lease| lease.settle(Act::Ack));
     ack.collect()
 }
 
@@ -202,11 +198,7 @@ fn a_job_returned_below_the_floor_by_a_settle_is_claimed_at_once() {
     for (round, act) in acts.into_iter().enumerate() {
         // The floor is above it again.
         assert_eq!(claim(&store, &[], claim_of(1)).leases[0].payload, b"job");
-        let settle = |act| Settle {
-            id: held.id,
-            token: held.token,
-            act,
-        };
+        let settle = |act| held.settle(act);
         let claimed = if round == 2 {
             store.turn("queue", &[settle(act)], None).unwrap();
             claim(&store, &[], claim_of(1))
@@ -220,11 +212,7 @@ fn a_job_returned_below_the_floor_by_a_settle_is_claimed_at_once() {
     store.serialize_keys("queue", true).unwrap();
     store.enqueue("queue", &[keyed(b"next")]).unwrap();
     assert_eq!(claim(&store, &[], claim_of(1)).leases[0].payload, b"job");
-    let ack = Settle {
-        id: held.id,
-        token: held.token,
-        act: Act::Ack,
-    };
+    let ack = held.settle(Act::Ack);
     let claimed = claim(&store, &[ack], claim_of(1));
     assert_eq!(claimed.leases[0].payload, b"next");
 }

@@ -214,7 +214,7 @@ local function end_claim(now)
     if limit.is_changed then
       save(limit)
     end
-    local next = limit.tokens and limit.full - limit.interval * (limit.tokens - 1)
+    local next = limit.tokens and next_token(limit, now)
     if next and next > now and free_places(limit, now) > 0 and #entries(limit, 'p', 1) > 0 then
       first = math.min(first, next)
     end

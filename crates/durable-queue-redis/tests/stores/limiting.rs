@@ -7,28 +7,16 @@ use durable_queue::conformance::Fixture as _;
 use durable_queue::store::{Act, Lease, PARK_LIMIT, Verdict};
 use durable_queue::testing::{ManualStoreClock, SimStore};
 use durable_queue::{ErrorKind, JobId, Limit, NewJob, Reset, Store, When};
-use durable_queue_redis::{KEY_LIMIT, RedisStore};
+use durable_queue_redis::KEY_LIMIT;
 use sync_shim::ManualClock;
 
 use super::Keys;
-use crate::alike::{JOB, claim_of};
+use crate::alike::{JOB, claimed, settle};
 
 const MAIL: NewJob<'_> = NewJob {
     kind: Some("mail"),
     ..JOB
 };
-
-fn claimed(store: &impl Store, jobs: u32) -> Vec<Lease> {
-    let turn = store.turn("queue", &[], Some(claim_of(jobs))).unwrap();
-    turn.claimed.unwrap().leases
-}
-
-fn settle(store: &RedisStore, lease: &Lease, act: Act<'_>) -> Verdict {
-    store
-        .turn("queue", &[lease.settle(act)], None)
-        .unwrap()
-        .verdicts[0]
-}
 
 fn set(store: &impl Store, limit: &Limit) {
     store.limit("queue", limit, true).unwrap();

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use ::redis::cmd;
 use durable_queue::conformance::Fixture as _;
-use durable_queue::store::{Act, DeadJob, Lease, Settle, Verdict};
+use durable_queue::store::{Act, DeadJob, Verdict};
 use durable_queue::{Cancelled, DurableQueue, JobId, NewJob, Put, Store};
 use durable_queue_redis::RedisStore;
 
 use super::Keys;
-use crate::alike::{JOB, claim_of, count};
+use crate::alike::{JOB, claim_of, claimed, count};
 
 /// All keys of a queue.
 pub(super) const PARTS: [&str; 10] = [
@@ -30,25 +30,12 @@ fn part(keys: &Keys, name: &str) -> String {
     keys.key(&format!("{{queue}}:{name}"))
 }
 
-fn settle<'a>(lease: &Lease, act: Act<'a>) -> Settle<'a> {
-    Settle {
-        id: lease.id,
-        token: lease.token,
-        act,
-    }
-}
-
-fn claimed(store: &RedisStore, jobs: u32) -> Vec<Lease> {
-    let turn = store.turn("queue", &[], Some(claim_of(jobs))).unwrap();
-    turn.claimed.unwrap().leases
-}
-
 /// Takes and acknowledges all due jobs, and returns their ids.
 fn worked_off(store: &RedisStore) -> Vec<JobId> {
     let mut done = Vec::new();
     while store.stats("queue").unwrap().due > 0 {
         let leases = claimed(store, 2);
-        let acks: Vec<_> = leases.iter().map(|it| settle(it, Act::Ack)).collect();
+        let acks: Vec<_> = leases.iter().map(|it| it.settle(Act::Ack)).collect();
         let turn = store.turn("queue", &acks, None).unwrap();
         assert!(turn.verdicts.iter().all(|it| *it == Verdict::Done));
         done.extend(leases.iter().map(|lease| lease.id));
@@ -76,7 +63,7 @@ fn after_the_loss_of_a_key_the_queue_continues_and_lost_jobs_are_dead_letters() 
         let acts: Vec<_> = leases
             .iter()
             .zip(acts)
-            .map(|(it, act)| settle(it, act))
+            .map(|(it, act)| it.settle(act))
             .collect();
         store.turn("queue", &acts, None).unwrap();
         // And further jobs.
@@ -129,7 +116,7 @@ fn a_remaining_dead_letter_keeps_its_id_when_the_state_is_lost() {
     let store = &keys.store;
     let letter = store.enqueue("queue", &[JOB]).unwrap()[0].id();
     let lease = claimed(store, 1).remove(0);
-    let bury = settle(&lease, Act::bury("no"));
+    let bury = lease.settle(Act::bury("no"));
     store.turn("queue", &[bury], None).unwrap();
     keys.run::<()>(cmd("UNLINK").arg(part(&keys, "state")));
     assert_ne!(store.enqueue("queue", &[JOB]).unwrap()[0].id(), letter);

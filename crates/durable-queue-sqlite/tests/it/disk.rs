@@ -41,14 +41,6 @@ fn claimed(store: &SqliteStore, jobs: u32) -> Vec<Lease> {
     turn.claimed.unwrap().leases
 }
 
-fn settle(lease: &Lease, act: Act<'static>) -> Settle<'static> {
-    Settle {
-        id: lease.id,
-        token: lease.token,
-        act,
-    }
-}
-
 /// A batch of this size adds at most a page to the file.
 #[test]
 fn a_full_disk_is_reported_and_loses_nothing() {
@@ -97,7 +89,7 @@ fn a_disk_that_becomes_full_during_a_turn_undoes_all_of_it() {
     drop(store);
     other.execute_batch(NEEDS_SPACE).unwrap();
     let store = options(&clock).adopt(full(&folder)).unwrap();
-    let settles = |act| [settle(&leases[0], act), settle(&leases[1], act)];
+    let settles = |act| [leases[0].settle(act), leases[1].settle(act)];
     let when = When::NOW;
     let acts = [
         Act::Ack,
@@ -257,10 +249,10 @@ fn answered_calls_are_synced_except_claims_starts_and_extensions() {
             (3, Act::retry(When::NOW), FULL),
             (4, Act::Again { when: When::NOW }, FULL),
         ] {
-            turn(&[settle(&leases[of], act)], 0);
+            turn(&[leases[of].settle(act)], 0);
             levels.are(level, &format!("{act:?}"));
         }
-        turn(&[settle(&leases[5], Act::Ack)], 1);
+        turn(&[leases[5].settle(Act::Ack)], 1);
         levels.are(FULL, "an acknowledgement with a claim");
         let dead = store.dead("queue", None, 1).unwrap()[0].id;
         assert_eq!(store.redrive("queue", &[dead]).unwrap(), 1);
@@ -277,7 +269,7 @@ fn answered_calls_are_synced_except_claims_starts_and_extensions() {
         }
         let leases = turn(&[], 1).unwrap();
         levels.are(NORMAL, "a claim");
-        turn(&[settle(&leases[0], Act::bury("no"))], 0);
+        turn(&[leases[0].settle(Act::bury("no"))], 0);
         assert_eq!(store.delete_dead("queue", &[leases[0].id]).unwrap(), 1);
         levels.are(FULL, "a dead letter that is deleted");
         for job in store.list("queue", None, 100).unwrap() {
