@@ -1,6 +1,6 @@
 //! Names of the keys, and the version of their contents.
 //!
-//! All keys of a queue have the hash tag `{queue}`, so that a script finds them in one slot. `lua/common.lua`
+//! All keys of a queue have the hash tag `{queue}`, so that a script finds them in one slot. `lua/base.lua`
 //! describes their contents.
 //!
 //! # Invariants
@@ -35,7 +35,7 @@ pub(super) const VERSION: u32 = 5;
 /// claim, extend or return have no place. They cannot claim parked jobs.
 const RECORD: &str = "5:3";
 
-/// The keys of a queue, in the order of `lua/common.lua`.
+/// The keys of a queue, in the order of `lua/base.lua`.
 pub(super) const KEYS: [&str; 16] = [
     "due", "lease", "urgent", "job", "payload", "pending", "running", "dead", "letter", "state",
     "extra", "marked", "done", "until", "limit", "place",

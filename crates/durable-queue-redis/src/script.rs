@@ -34,8 +34,9 @@ const WRITES: &str = "#!lua";
 const WRITES_IN_ANY_CASE: &str = "#!lua flags=allow-oom";
 const READS: &str = "#!lua flags=no-writes";
 
-const COMMON: &str = include_str!("lua/common.lua");
+const BASE: &str = include_str!("lua/base.lua");
 const ANNOUNCE: &str = include_str!("lua/announce.lua");
+const JOBS: &str = include_str!("lua/jobs.lua");
 const LIMITS: &str = include_str!("lua/limits.lua");
 
 /// The server's clock, in microseconds.
@@ -85,7 +86,7 @@ impl Call {
     /// Returns the first line, whether the script announces, and its body.
     fn parts(self) -> (&'static str, bool, &'static str) {
         match self {
-            Self::Enqueue => (WRITES, true, include_str!("lua/enqueue.lua")),
+            Self::Enqueue => (WRITES, true, include_str!("lua/merge.lua")),
             Self::Turn => (WRITES_IN_ANY_CASE, true, include_str!("lua/turn.lua")),
             Self::Cancel => (WRITES_IN_ANY_CASE, true, include_str!("lua/cancel.lua")),
             Self::CancelRequests => (
@@ -118,6 +119,14 @@ impl Call {
             ),
             Self::Limit => (WRITES_IN_ANY_CASE, true, include_str!("lua/limit.lua")),
             Self::ListLimits => (READS, false, include_str!("lua/list_limits.lua")),
+        }
+    }
+
+    /// Returns what comes before the functions for jobs, and may end the script.
+    fn first_part(self) -> &'static str {
+        match self {
+            Self::Enqueue => include_str!("lua/enqueue.lua"),
+            _ => "",
         }
     }
 
@@ -202,7 +211,18 @@ impl Scripts {
             let (first, announces, body) = call.parts();
             let announce = if announces { ANNOUNCE } else { "" };
             let limits = if call.knows_limits() { LIMITS } else { "" };
-            let text = [first, "\n", head, COMMON, announce, limits, body].concat();
+            let text = [
+                first,
+                "\n",
+                head,
+                BASE,
+                announce,
+                call.first_part(),
+                JOBS,
+                limits,
+                body,
+            ]
+            .concat();
             let hash = Script::new(&text).get_hash().to_owned();
             Text { text, hash }
         };

@@ -53,7 +53,7 @@ pub(super) fn point(time: StoreTime) -> i64 {
     clamped(time.as_micros())
 }
 
-/// Adds a time in the format of `resolve` in `lua/common.lua`.
+/// Adds a time in the format of `resolve` in `lua/base.lua`.
 pub(super) fn add_time(call: &mut Cmd, when: When) {
     match when {
         When::After(delay) => call.arg(format!("+{}", micros(delay))),

@@ -4,6 +4,8 @@
 -- if it is urgent, plus 2 if its kind and its options follow, like the key.
 --
 -- Returns the earliest time that was set; a letter per job: n new, m merged, k kept; and the ids.
+--
+-- `merge.lua`, after `jobs.lua`, goes on with the first job that has a policy.
 local now = clock()
 local last = tonumber(redis.call('HGET', STATE, 'last'))
 if not last then
@@ -13,7 +15,6 @@ end
 local before = last
 local earliest = NEVER
 local times, payloads, letters, ids = {}, {}, {}, {}
-local any_merged = false
 
 local function enter(at, payload)
   last = last + 1
@@ -25,106 +26,26 @@ local function enter(at, payload)
   return id
 end
 
-local function given(text)
-  return text ~= '' and string.sub(text, 2)
+local function enter_plain(when, payload)
+  local at = resolve(when, now)
+  push(times, score(at), enter(at, payload))
 end
 
--- A point in time that has passed. A delay never has.
-local function has_passed(text)
-  return string.sub(text, 1, 1) ~= '+' and resolve(text, now) <= now
-end
-
--- Otherwise the new time, up to the bound set by the first push.
-local merged_times = { earliest = math.min, latest = math.max }
-
--- Returns the started repeating job of the key.
-local function begun_schedule(key)
-  for _, job in ipairs(of_key(key)) do
-    if job.ran and job.schedule then
-      return job
-    end
+local function finish()
+  send('ZADD', DUE, times)
+  send('HSET', PAYLOADS, payloads)
+  if last > before then
+    redis.call('HSET', STATE, 'last', string.format('%.0f', last))
   end
+  announce(earliest)
+  return { earliest, table.concat(letters), ids }
 end
 
 local index = 4
-while ARGV[index] do
-  local when, payload, policy = ARGV[index], ARGV[index + 1], ARGV[index + 2]
-  local at = resolve(when, now)
+while ARGV[index + 2] == '' do
+  enter_plain(ARGV[index], ARGV[index + 1])
   index = index + 3
-  if policy == '' then
-    local id = enter(at, payload)
-    push(times, at, id)
-  else
-    local most = ARGV[index] == '' and NEVER or resolve(ARGV[index], now)
-    local key, schedule = given(ARGV[index + 1]), given(ARGV[index + 2])
-    local flags = tonumber(ARGV[index + 3])
-    local urgent, has_texts, kind, options = flags % 2 == 1, flags > 1, false, false
-    index = index + 4
-    if has_texts then
-      kind, options = given(ARGV[index]), given(ARGV[index + 1])
-      index = index + 2
-    end
-    if schedule and has_passed(when) then
-      -- That run may be done already.
-      policy = 'keep'
-    end
-    local begun = key and schedule and begun_schedule(key)
-    local old = begun or key and pending(key)
-    if old then
-      ids[#ids + 1] = tonumber(old.id)
-      -- An open job is marked only if a process of version 3 has returned it after the cancel. Any push replaces
-      -- such a job.
-      if policy == 'keep' and not is_marked(old) then
-        letters[#letters + 1] = 'k'
-      else
-        letters[#letters + 1] = 'm'
-        any_merged = true
-        if begun then
-          -- The job is due at this time after its run.
-          old.most = at
-          change(old)
-        else
-          local merged = merged_times[policy]
-          at = merged and merged(old.at, at) or math.min(at, old.most)
-          -- Ends a claim ahead.
-          if is_unconfirmed(old) then
-            recall()
-          end
-          free(old, at)
-          old.most = schedule and NEVER or old.most
-          earliest = math.min(earliest, at)
-        end
-        old.schedule = schedule or old.schedule
-        old.urgent = old.urgent or urgent
-        if has_texts or has_extras() then
-          change_extras(old, { kind = kind, options = options, cancelled = false })
-        end
-        push(payloads, old.id, payload)
-      end
-    else
-      at = math.min(at, most)
-      local id = enter(at, payload)
-      local job = read(id, false, false, at)
-      job.most, job.key, job.schedule, job.urgent = most, key, schedule, urgent
-      change(job)
-      if has_texts then
-        job.extras, job.has_other_extras = { kind = kind, options = options }, true
-      end
-      if key then
-        -- So that a later job of the same call finds it.
-        redis.call('HSET', PENDING, key, id)
-      end
-    end
-  end
 end
-write()
-send('ZADD', DUE, times)
-send('HSET', PAYLOADS, payloads)
-if last > before then
-  redis.call('HSET', STATE, 'last', string.format('%.0f', last))
+if not ARGV[index] then
+  return finish()
 end
-if any_merged then
-  earliest = math.min(earliest, call_parked(now))
-end
-announce(earliest)
-return { earliest, table.concat(letters), ids }

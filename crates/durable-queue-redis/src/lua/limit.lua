@@ -3,6 +3,7 @@
 -- tokens, the time in which the bucket is filled, and the time of a token. Notifies all processes.
 local now = clock()
 local sort, kind = ARGV[4], ARGV[5]
+local limiter = limiting()
 
 -- Jobs of the kind that are held get places.
 local function place_held(limit)
@@ -26,8 +27,8 @@ end
 -- Held and called jobs of the kind lose their places.
 local function leave_places(limit)
   for _, first in ipairs({ 'c', 'h' }) do
-    for _, entry in ipairs(entries(limit, first, -1)) do
-      local job = job_of(entry)
+    for _, entry in ipairs(limiter.entries(limit, first, -1)) do
+      local job = limiter.job_of(entry)
       if job then
         job.limited = nil
         change(job)
@@ -37,7 +38,7 @@ local function leave_places(limit)
 end
 
 local function set_kind()
-  local limit = limits()[kind]
+  local limit = limiter.by_kind[kind]
   local is_new = not (limit and (limit.most or limit.tokens))
   local is_set = ARGV[6] ~= nil
   if is_new and not is_set then
@@ -63,9 +64,9 @@ local function set_kind()
     leave_places(limit)
   end
   write()
-  save(limit)
-  any_limits, all_limits[kind] = true, limit
-  call_parked(now)
+  limiter.save(limit)
+  limiter.by_kind[kind] = limit
+  limiter.call_parked(now)
 end
 
 if sort ~= 'key' then

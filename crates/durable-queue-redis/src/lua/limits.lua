@@ -11,213 +11,219 @@
 -- is in the way.
 local PARK_LIMIT = 1000
 
-local all_limits
-
--- Returns the limits by kind.
-local function limits()
-  if not all_limits then
-    all_limits = {}
-    local found = has_limits() and redis.call('HGETALL', LIMITS) or {}
-    for index = 1, #found, 2 do
-      local is_read, most, tokens, per, interval, full = pcall(cmsgpack.unpack, found[index + 1])
-      if is_read and type(full) == 'number' then
-        all_limits[found[index]] = { kind = found[index], most = most, tokens = tokens, per = per,
-          interval = interval, full = full }
-      end
+-- Reads the limits, and returns the functions that need them. Only for queues with limits: each function costs time
+-- when it is made, in each call of a script.
+local function load_limits()
+  local limits = {}
+  local found = redis.call('HGETALL', LIMITS)
+  for index = 1, #found, 2 do
+    local is_read, most, tokens, per, interval, full = pcall(cmsgpack.unpack, found[index + 1])
+    if is_read and type(full) == 'number' then
+      limits[found[index]] = { kind = found[index], most = most, tokens = tokens, per = per, interval = interval,
+        full = full }
     end
   end
-  return all_limits
-end
 
-local function save(limit)
-  redis.call('HSET', LIMITS, limit.kind,
-    cmsgpack.pack(limit.most, limit.tokens, limit.per, limit.interval, limit.full))
-end
-
--- Bounds of the entries of a kind that begin with `first`.
-local function bounds(limit, first)
-  local prefix = sized(limit.kind) .. first
-  return '[' .. prefix, '(' .. prefix .. '~'
-end
-
--- Returns up to `most` entries.
-local function entries(limit, first, most)
-  local from, to = bounds(limit, first)
-  return redis.call('ZRANGEBYLEX', PLACES, from, to, 'LIMIT', 0, most)
-end
-
--- Returns the job of an entry, or nothing if the entry is invalid. Then it is removed.
-local function job_of(entry)
-  local job = find(string.sub(entry, -16))
-  if job and job.entry and job.entry .. job.id == entry then
-    return job
+  local function save(limit)
+    redis.call('HSET', LIMITS, limit.kind,
+      cmsgpack.pack(limit.most, limit.tokens, limit.per, limit.interval, limit.full))
   end
-  redis.call('ZREM', PLACES, entry)
-end
 
--- Counts the leases, which must have been written. Those that end during this script are also counted later.
-local function load_leases(limit, now)
-  if limit.most and not limit.expired then
-    local from, to = bounds(limit, 'h')
-    local until_now = '(' .. sized(limit.kind) .. 'h' .. time_text(now) .. '~'
-    limit.expired = redis.call('ZRANGEBYLEX', PLACES, from, until_now)
-    limit.live = redis.call('ZLEXCOUNT', PLACES, '[' .. string.sub(until_now, 2), to)
+  -- Bounds of the entries of a kind that begin with `first`.
+  local function bounds(limit, first)
+    local prefix = sized(limit.kind) .. first
+    return '[' .. prefix, '(' .. prefix .. '~'
   end
-end
 
--- Returns the number of jobs that may be held in addition to live leases.
-local function free_places(limit, now)
-  load_leases(limit, now)
-  return limit.most and limit.most - limit.live or math.huge
-end
-
--- Returns the time from which the bucket has a token.
-local function next_token(limit, at)
-  return math.max(limit.full, at) - limit.interval * (limit.tokens - 1)
-end
-
--- Returns the number of jobs that may be claimed for a start at `at`.
-local function room(limit, now, at)
-  local free = free_places(limit, now)
-  if limit.tokens then
-    local others = at - next_token(limit, at)
-    free = math.min(free, others < 0 and 0 or math.floor(others / limit.interval) + 1)
+  -- Returns up to `most` entries.
+  local function entries(limit, first, most)
+    local from, to = bounds(limit, first)
+    return redis.call('ZRANGEBYLEX', PLACES, from, to, 'LIMIT', 0, most)
   end
-  return math.max(free, 0)
-end
 
--- Returns the limits of the job's kind.
-local function limit_of(job)
-  local kind = has_limits() and extras_of(job).kind
-  return kind and limits()[kind]
-end
-
--- Before a job with an expired lease is claimed or fenced off.
-local function forget_lease(job)
-  local limit = job.entry and limits()[job.limited]
-  if not (limit and limit.expired) then
-    return
+  -- Returns the job of an entry, or nothing if the entry is invalid. Then it is removed.
+  local function job_of(entry)
+    local job = find(string.sub(entry, -16))
+    if job and job.entry and job.entry .. job.id == entry then
+      return job
+    end
+    redis.call('ZREM', PLACES, entry)
   end
-  for index, entry in ipairs(limit.expired) do
-    if entry == job.entry .. job.id then
-      table.remove(limit.expired, index)
+
+  -- Counts the leases, which must have been written. Those that end during this script are also counted later.
+  local function load_leases(limit, now)
+    if limit.most and not limit.expired then
+      local from, to = bounds(limit, 'h')
+      local until_now = '(' .. sized(limit.kind) .. 'h' .. time_text(now) .. '~'
+      limit.expired = redis.call('ZRANGEBYLEX', PLACES, from, until_now)
+      limit.live = redis.call('ZLEXCOUNT', PLACES, '[' .. string.sub(until_now, 2), to)
+    end
+  end
+
+  -- Returns the number of jobs that may be held in addition to live leases.
+  local function free_places(limit, now)
+    load_leases(limit, now)
+    return limit.most and limit.most - limit.live or math.huge
+  end
+
+  -- Returns the time from which the bucket has a token.
+  local function next_token(limit, at)
+    return math.max(limit.full, at) - limit.interval * (limit.tokens - 1)
+  end
+
+  -- Returns the number of jobs that may be claimed for a start at `at`.
+  local function room(limit, now, at)
+    local free = free_places(limit, now)
+    if limit.tokens then
+      local others = at - next_token(limit, at)
+      free = math.min(free, others < 0 and 0 or math.floor(others / limit.interval) + 1)
+    end
+    return math.max(free, 0)
+  end
+
+  -- Returns the limits of the job's kind.
+  local function limit_of(job)
+    local kind = extras_of(job).kind
+    return kind and limits[kind]
+  end
+
+  -- Before a job with an expired lease is claimed or fenced off.
+  local function forget_lease(job)
+    local limit = job.entry and limits[job.limited]
+    if not (limit and limit.expired) then
       return
     end
-  end
-end
-
--- Like `fence_off`, within a claim.
-local function evict(job)
-  forget_lease(job)
-  fence_off(job)
-end
-
-local function park(job, limit)
-  evict(job)
-  job.limited, job.is_parked = limit.kind, true
-  job.due, job.is_moved = NEVER, true
-end
-
--- Gives a place to a job that is claimed. Fences off holders of expired leases that are in its way.
-local function take_place(job, now)
-  forget_lease(job)
-  local limit = limit_of(job)
-  if not limit or not limit.most and not limit.tokens then
-    if job.limited then
-      job.limited, job.is_parked = nil, nil
-    end
-    return
-  end
-  job.limited, job.is_parked = limit.kind, nil
-  if limit.tokens then
-    limit.full = after(math.max(limit.full, job.at, now), limit.interval)
-    limit.is_changed = true
-  end
-  if limit.most then
-    load_leases(limit, now)
-    while limit.expired[1] and limit.live + #limit.expired >= limit.most do
-      local other = job_of(table.remove(limit.expired, 1))
-      if other then
-        fence_off(other)
+    for index, entry in ipairs(limit.expired) do
+      if entry == job.entry .. job.id then
+        table.remove(limit.expired, index)
+        return
       end
     end
-    limit.live = limit.live + 1
   end
-end
 
--- Returns the number of called jobs, which have not been claimed.
-local function count_called(limit)
-  local count = 0
-  for _, entry in ipairs(entries(limit, 'c', PARK_LIMIT)) do
-    if job_of(entry) then
-      count = count + 1
+  -- Like `fence_off`, within a claim.
+  local function evict(job)
+    forget_lease(job)
+    fence_off(job)
+  end
+
+  local function park(job, limit)
+    evict(job)
+    job.limited, job.is_parked = limit.kind, true
+    job.due, job.is_moved = NEVER, true
+  end
+
+  -- Gives a place to a job that is claimed. Fences off holders of expired leases that are in its way.
+  local function take_place(job, now)
+    forget_lease(job)
+    local limit = limit_of(job)
+    if not limit or not limit.most and not limit.tokens then
+      if job.limited then
+        job.limited, job.is_parked = nil, nil
+      end
+      return
+    end
+    job.limited, job.is_parked = limit.kind, nil
+    if limit.tokens then
+      limit.full = after(math.max(limit.full, job.at, now), limit.interval)
+      limit.is_changed = true
+    end
+    if limit.most then
+      load_leases(limit, now)
+      while limit.expired[1] and limit.live + #limit.expired >= limit.most do
+        local other = job_of(table.remove(limit.expired, 1))
+        if other then
+          fence_off(other)
+        end
+      end
+      limit.live = limit.live + 1
     end
   end
-  return count
-end
 
--- Calls as many parked jobs of a kind as there is room for. Returns the earliest due time of these jobs, or
--- "never". All changes must have been written.
-local function call_kind(limit, now)
-  local earliest = NEVER
-  local most = math.min(room(limit, now, now), PARK_LIMIT)
-  if most == 0 or #entries(limit, 'p', 1) == 0 then
+  -- Returns the number of called jobs, which have not been claimed.
+  local function count_called(limit)
+    local count = 0
+    for _, entry in ipairs(entries(limit, 'c', PARK_LIMIT)) do
+      if job_of(entry) then
+        count = count + 1
+      end
+    end
+    return count
+  end
+
+  -- Calls as many parked jobs of a kind as there is room for. Returns the earliest due time of these jobs, or
+  -- "never". All changes must have been written.
+  local function call_kind(limit, now)
+    local earliest = NEVER
+    local most = math.min(room(limit, now, now), PARK_LIMIT)
+    if most == 0 or #entries(limit, 'p', 1) == 0 then
+      return earliest
+    end
+    most = most - count_called(limit)
+    while most > 0 do
+      local found = entries(limit, 'p', most)
+      for _, entry in ipairs(found) do
+        local job = job_of(entry)
+        if job then
+          most = most - 1
+          job.due, job.is_moved, job.is_parked = job.at, true, nil
+          if not limit.most and not limit.tokens then
+            job.limited = nil
+          end
+          earliest = math.min(earliest, job.at)
+          change(job)
+        end
+      end
+      write()
+      if #found == 0 then
+        break
+      end
+    end
     return earliest
   end
-  most = most - count_called(limit)
-  while most > 0 do
-    local found = entries(limit, 'p', most)
-    for _, entry in ipairs(found) do
-      local job = job_of(entry)
-      if job then
-        most = most - 1
-        job.due, job.is_moved, job.is_parked = job.at, true, nil
-        if not limit.most and not limit.tokens then
-          job.limited = nil
-        end
-        earliest = math.min(earliest, job.at)
-        change(job)
+
+  -- Calls as many parked jobs as there is room for. Returns the earliest due time of these jobs, or "never". All
+  -- changes must have been written.
+  local function call_parked(now)
+    local earliest = NEVER
+    for kind, limit in pairs(limits) do
+      earliest = math.min(earliest, call_kind(limit, now))
+      if not limit.most and not limit.tokens and #entries(limit, 'p', 1) == 0 then
+        redis.call('HDEL', LIMITS, kind)
+        limits[kind] = nil
       end
     end
-    write()
-    if #found == 0 then
-      break
-    end
+    return earliest
   end
-  return earliest
+
+  -- Stores the tokens that were taken. Returns the next token of a rate that stops a parked job, or "never".
+  local function end_claim(now)
+    local first = NEVER
+    for _, limit in pairs(limits) do
+      if limit.is_changed then
+        save(limit)
+      end
+      local next = limit.tokens and next_token(limit, now)
+      if next and next > now and free_places(limit, now) > 0 and #entries(limit, 'p', 1) > 0 then
+        first = math.min(first, next)
+      end
+    end
+    return first
+  end
+
+  return { by_kind = limits, save = save, entries = entries, job_of = job_of, limit_of = limit_of, room = room, evict = evict,
+    park = park, take_place = take_place, call_parked = call_parked, end_claim = end_claim }
+end
+
+local loaded
+
+local function limiting()
+  loaded = loaded or load_limits()
+  return loaded
 end
 
 -- Calls as many parked jobs as there is room for. Returns the earliest due time of these jobs, or "never". All
 -- changes must have been written.
 local function call_parked(now)
-  local earliest = NEVER
-  if not has_limits() then
-    return earliest
-  end
-  for kind, limit in pairs(limits()) do
-    earliest = math.min(earliest, call_kind(limit, now))
-    if not limit.most and not limit.tokens and #entries(limit, 'p', 1) == 0 then
-      redis.call('HDEL', LIMITS, kind)
-      all_limits[kind] = nil
-    end
-  end
-  return earliest
-end
-
--- Stores the tokens that were taken. Returns the next token of a rate that stops a parked job, or "never".
-local function end_claim(now)
-  local first = NEVER
-  if not has_limits() then
-    return first
-  end
-  for _, limit in pairs(limits()) do
-    if limit.is_changed then
-      save(limit)
-    end
-    local next = limit.tokens and next_token(limit, now)
-    if next and next > now and free_places(limit, now) > 0 and #entries(limit, 'p', 1) > 0 then
-      first = math.min(first, next)
-    end
-  end
-  return first
+  return any_limits and limiting().call_parked(now) or NEVER
 end

@@ -24,6 +24,9 @@ local function start(job, due)
   change(job)
 end
 
+-- Delay of a job that has to wait for another one of its key, which is due now.
+local SHORTLY = 1000
+
 local freed = false
 -- Keys of jobs that are no longer held, if keys have a limit.
 local ended = {}
@@ -37,93 +40,87 @@ local function is_ended(job)
   end
 end
 
-local function fail(job, failures)
+local function release(job)
+  if is_ended(job) then
+    return
+  end
+  if job.started then
+    job.attempts = job.attempts - 1
+  end
+  free(job, job.at)
+  reopen(job)
+  freed = true
+end
+
+local function bury(job, error, failures)
   if failures then
     change_extras(job, { failures = failures })
   end
+  unmark(job)
+  remove(job, 'but for its payload')
+  redis.call('ZADD', DEAD, job.id, job.id)
+  redis.call('HSET', LETTERS, job.id, cmsgpack.pack(job.attempts, now, error, job.key, job.schedule,
+    job.urgent))
 end
 
-local acts = {
-  start = function(job, lease)
+-- Returns the verdict. Only starts and releases also apply to jobs that were not started.
+local function settle(act, job, value, failures)
+  if act == 'start' then
     if is_paused or not job.started and job.at > now then
       return 'n'
     end
-    start(job, after(now, tonumber(lease)))
-  end,
-  release = function(job)
-    if is_ended(job) then
-      return
-    end
-    if job.started then
-      job.attempts = job.attempts - 1
-    end
-    free(job, job.at)
-    reopen(job)
-    freed = true
-  end,
-  extend = function(job, lease)
-    job.due, job.is_moved = after(now, tonumber(lease)), true
-    change(job)
-  end,
-  ack = function(job)
+    start(job, after(now, tonumber(value)))
+  elseif act == 'release' then
+    release(job)
+  elseif act == 'postpone' then
+    -- The job is not claimed before that time.
+    release(job)
+    job.due = math.max(job.at, resolve(value, now))
+  elseif not job.started then
+    return 's'
+  elseif act == 'ack' then
     remove(job, 'wholly')
-  end,
-  keep = function(job, value)
+  elseif act == 'extend' then
+    job.due, job.is_moved = after(now, tonumber(value)), true
+    change(job)
+  elseif act == 'keep' then
     local span, took, result = string.match(value, '^(%d+) (%d+) ?(.*)$')
     local until_when = after(now, tonumber(span))
-    local kind = has_extras() and extras_of(job).kind or false
+    local kind = any_extras and extras_of(job).kind or false
     redis.call('HSET', DONE, job.id, cmsgpack.pack(job.attempts, now, tonumber(took), until_when, job.key, kind,
       string.sub(result, 1, 1) == '=' and string.sub(result, 2)))
     redis.call('ZADD', UNTIL, until_when, job.id)
     remove(job, 'wholly')
-  end,
-  retry = function(job, when, failures)
-    if is_ended(job) then
-      return
+  elseif act == 'bury' then
+    bury(job, value, failures)
+  elseif act == 'reject' then
+    -- The attempt that the claim has started does not count.
+    job.attempts = job.attempts - 1
+    bury(job, value, failures)
+  elseif is_ended(job) then
+    return 'd'
+  elseif act == 'retry' then
+    if failures then
+      change_extras(job, { failures = failures })
     end
-    fail(job, failures)
-    put_at(job, resolve(when, now))
+    put_at(job, resolve(value, now))
     reopen(job)
     freed = true
-  end,
-  again = function(job, when)
-    -- A cancel may have removed the schedule.
-    if is_ended(job) then
-      return
-    elseif not job.schedule then
-      return remove(job, 'wholly')
-    end
-    if has_extras() and extras_of(job).failures then
+  elseif not job.schedule then
+    -- `again`, but a cancel has removed the schedule.
+    remove(job, 'wholly')
+  else
+    if any_extras and extras_of(job).failures then
       change_extras(job, { failures = false })
     end
     -- A push during the run may have set an earlier time.
-    free(job, math.min(resolve(when, now), job.most))
+    free(job, math.min(resolve(value, now), job.most))
     job.attempts, job.most = 0, NEVER
     reopen(job)
     freed = true
-  end,
-  bury = function(job, error, failures)
-    fail(job, failures)
-    unmark(job)
-    remove(job, 'but for its payload')
-    redis.call('ZADD', DEAD, job.id, job.id)
-    redis.call('HSET', LETTERS, job.id, cmsgpack.pack(job.attempts, now, error, job.key, job.schedule,
-      job.urgent))
-  end,
-}
--- A release, after which the job is not claimed before `when`.
-function acts.postpone(job, when)
-  acts.release(job)
-  job.due = math.max(job.at, resolve(when, now))
+  end
+  return 'd'
 end
--- Does not count the attempt that the claim has started.
-function acts.reject(job, error, failures)
-  job.attempts = job.attempts - 1
-  acts.bury(job, error, failures)
-end
--- Acts that also apply to jobs that were not started.
-local is_for_all = { start = true, release = true, postpone = true }
-local ends_lease = { release = true, ack = true, keep = true, retry = true, again = true, bury = true, reject = true }
 
 local histories = {}
 for index = 4 * count + (ARGV[4 * count + 5] == '' and 6 or 12), #ARGV, 2 do
@@ -143,12 +140,13 @@ end
 for index = 1, count do
   local act, token, value = ARGV[4 * index + 1], ARGV[4 * index + 3], ARGV[4 * index + 4]
   local job = known[ids[index]]
-  any_ends = any_ends or ends_lease[act]
-  if not job or job.is_gone or job.token ~= token or not (job.started or is_for_all[act]) then
+  local ends_lease = act ~= 'start' and act ~= 'extend' and act ~= 'postpone'
+  any_ends = any_ends or ends_lease
+  if not job or job.is_gone or job.token ~= token then
     verdicts[index] = 's'
   else
-    verdicts[index] = acts[act](job, value, histories[index]) or 'd'
-    if per_key and job.key and ends_lease[act] then
+    verdicts[index] = settle(act, job, value, histories[index])
+    if per_key and job.key and ends_lease then
       push(ended, job.key)
     end
   end
@@ -199,7 +197,8 @@ local last = ahead_most > 0 and after(now, horizon) or now
 local until_when = after(now, tonumber(lease))
 local begun, ahead, leases, lease_ids = 0, 0, {}, {}
 
-local is_limited, is_put_off, parked = has_limits(), false, 0
+local limiter, is_put_off, parked = any_limits and limiting(), false, 0
+local evict = limiter and limiter.evict or fence_off
 
 -- A claim may take the job the horizon before its time.
 local function put_off(job, until_when)
@@ -269,9 +268,9 @@ local function claim(job, due)
   if begun + ahead == most or not begins and ahead == ahead_most or parked == PARK_LIMIT then
     return false
   end
-  local limit = is_limited and limit_of(job)
-  if limit and room(limit, now, math.max(job.at, now)) == 0 then
-    park(job, limit)
+  local limit = limiter and limiter.limit_of(job)
+  if limit and limiter.room(limit, now, math.max(job.at, now)) == 0 then
+    limiter.park(job, limit)
     parked = parked + 1
     is_put_off = true
     return true
@@ -289,8 +288,8 @@ local function claim(job, due)
     change(job)
   end
   job.token, job.is_claimed = token, true
-  if is_limited then
-    take_place(job, now)
+  if limiter then
+    limiter.take_place(job, now)
   end
   push(leases, job)
   push(lease_ids, job.id)
@@ -299,7 +298,7 @@ end
 
 -- A partly deleted job cannot run. It becomes a dead letter with an error.
 local function lose(job)
-  acts.bury(job, 'part of its data is gone, or cannot be read')
+  bury(job, 'part of its data is gone, or cannot be read')
 end
 
 -- Postponed and parked jobs make room for later ones.
@@ -316,7 +315,7 @@ end
 
 -- Due urgent jobs. A process of version 1 does not know URGENT, and leaves jobs there that it moves or ends:
 -- their records have no urgency.
-if urgent_first == '1' then
+if any_urgent and urgent_first == '1' then
   claim_all(function()
     for _, urgent in ipairs(earliest(URGENT, now)) do
       local job = find(urgent.id)
@@ -339,7 +338,7 @@ claim_all(function()
     local candidate = candidates[index]
     jobs[index] = read(candidate.id, record, candidate.place, candidate.due)
   end
-  if is_limited then
+  if limiter then
     load_extras(jobs)
   end
   for index, job in ipairs(jobs) do
@@ -367,7 +366,7 @@ write()
 call_parked(now)
 
 local first_free = first_of(DUE)
-local first = math.min(first_free, first_of(LEASES), end_claim(now))
+local first = math.min(first_free, first_of(LEASES), limiter and limiter.end_claim(now) or NEVER)
 if freed then
   announce(first_free)
 end

@@ -79,6 +79,7 @@ pub fn jobs_of_several_kinds_are_pushed_together(fixture: &impl Fixture) {
     let store = fixture.store();
     let plain = job(b"job", When::NOW);
     let jobs = [
+        plain,
         of_kind(KIND, None, plain),
         plain,
         of_kind(None, OPTIONS, plain),

@@ -1,46 +1,4 @@
--- Common part of the scripts. `clock()` and `node()`, which is empty outside of clusters, are defined before it.
---
--- Times are microseconds since 1970. Lua's only number type and the scores of sorted sets are doubles, which
--- represent all integers up to 2^53, in the year 2255. Later times mean "never". Ids have 16 digits, so that
--- jobs with the same score are ordered by id.
---
--- A job without a lease is in DUE, by its time; a leased job is in LEASES, by the end of its lease. So jobs
--- of dead holders fall due by themselves, and no scan skips leased jobs. An urgent job is also in URGENT,
--- with the same score. JOBS has a record of all values that differ from those of most jobs: see `pack`.
---
--- EXTRAS has the kind, options, failures and mark of jobs and dead letters that have any. It is another hash
--- because processes of version 3 write records without values that they do not know. If such a process ends a
--- job, its entry remains. MARKED has the ids of marked jobs, and of those that such a process has ended.
---
--- DONE has the records of done jobs that are kept, and UNTIL their ids, by the end of their time: see `turn.lua`.
---
--- LIMITS has the limits of kinds, and PLACES the jobs that have a place under one: see `limits.lua`.
-local DUE, LEASES, URGENT, JOBS, PAYLOADS, PENDING, RUNNING, DEAD, LETTERS, STATE, EXTRAS, MARKED, DONE, UNTIL,
-  LIMITS, PLACES = unpack(KEYS)
-local NEVER = 9007199254740992
--- Delay of a job that has to wait for another one of its key, which is due now.
-local SHORTLY = 1000
--- Maximum number of arguments per call: Lua's stack has 8000 slots. Even, for pairs.
-local CHUNK = 4000
-
-local function after(time, delay)
-  return math.min(time + delay, NEVER)
-end
-
--- Parses a time: `+` and a delay, or a point in time.
-local function resolve(when, now)
-  local time = tonumber(when)
-  if string.byte(when) == 43 then
-    return after(now, time)
-  end
-  return time
-end
-
-local function send(command, key, values)
-  for first = 1, #values, CHUNK do
-    redis.call(command, key, unpack(values, first, math.min(first + CHUNK - 1, #values)))
-  end
-end
+-- Jobs and their records.
 
 -- Returns the fields of a hash in order; false for missing ones.
 local function fetch(key, fields)
@@ -126,9 +84,11 @@ local function read(id, record, place, due)
     if is_read and type(attempts) == 'number' and type(most) == 'number' and is_text(token) and is_text(key)
       and is_text(schedule) then
       job.token, job.started, job.ran, job.attempts, job.most = token, started, ran, attempts, most
+      job.key, job.schedule = key, schedule
       -- Records of version 1 have no urgency.
-      job.key, job.schedule, job.urgent = key, schedule, urgent or false
-      job.was_urgent = job.urgent
+      if urgent then
+        job.urgent, job.was_urgent = true, true
+      end
       if token then
         job.place = LEASES
       end
@@ -173,32 +133,14 @@ local function change(job)
   end
 end
 
--- Whether any job may have extras, and whether any kind has limits. Queues without them pay for this lookup.
-local any_extras, any_limits
-
-local function look()
-  -- The server counts a key as often as it is named.
-  local count = redis.call('EXISTS', EXTRAS, LIMITS, LIMITS)
-  any_extras, any_limits = any_extras or count % 2 == 1, count > 1
-end
-
-local function has_extras()
-  if any_extras == nil then
-    look()
-  end
-  return any_extras
-end
-
-local function has_limits()
-  if any_limits == nil then
-    look()
-  end
-  return any_limits
-end
+-- Whether any job may have extras, any kind has limits, and any job was urgent before this call. Queues without them
+-- pay for this lookup. The server counts a key as often as it is named.
+local found = redis.call('EXISTS', EXTRAS, LIMITS, LIMITS, URGENT, URGENT, URGENT, URGENT)
+local any_extras, any_limits, any_urgent = found % 2 == 1, found % 4 > 1, found > 3
 
 -- Reads the extras of jobs or dead letters.
 local function load_extras(jobs)
-  if not has_extras() then
+  if not any_extras then
     return
   end
   local unread, ids = {}, {}
@@ -244,7 +186,7 @@ end
 
 -- A cancel was requested while a handler had the job.
 local function is_marked(job)
-  return has_extras() and extras_of(job).cancelled
+  return any_extras and extras_of(job).cancelled
 end
 
 local function unmark(job)
@@ -253,30 +195,20 @@ local function unmark(job)
   end
 end
 
--- Lists by key.
-local function lists()
-  return setmetatable({}, { __index = function(all, key)
-    local list = {}
-    all[key] = list
-    return list
-  end })
-end
-
-local function push(list, one, other)
-  local count = #list
-  list[count + 1] = one
-  list[count + 2] = other
-end
+-- Tables of lists by key.
+local LISTS = { __index = function(all, key)
+  local list = {}
+  all[key] = list
+  return list
+end }
 
 -- Entries exist as long as the payload. Dead letters are not marked.
 local function write_extras(job, added, removed, set, deleted)
-  if job.is_gone and has_extras() then
+  if job.is_gone then
     push(removed[MARKED], job.id)
   end
   if job.is_gone == 'wholly' then
-    if has_extras() then
-      push(deleted[EXTRAS], job.id)
-    end
+    push(deleted[EXTRAS], job.id)
   elseif job.has_other_extras then
     local extras = job.extras
     local is_now = not job.is_gone and extras.cancelled or false
@@ -297,22 +229,28 @@ local function write_extras(job, added, removed, set, deleted)
 end
 
 local function write()
-  local removed, added, set, deleted = lists(), lists(), lists(), lists()
+  if #changed == 0 then
+    return
+  end
+  local removed, added = setmetatable({}, LISTS), setmetatable({}, LISTS)
+  local set, deleted = setmetatable({}, LISTS), setmetatable({}, LISTS)
   for _, job in ipairs(changed) do
     local place = not job.is_gone and (job.token and LEASES or DUE)
     if job.place and job.place ~= place then
       push(removed[job.place], job.id)
     end
     if place and (job.place ~= place or job.is_moved) then
-      push(added[place], job.due, job.id)
+      push(added[place], score(job.due), job.id)
     end
     local is_urgent = place and job.urgent
     if is_urgent and (job.place ~= place or job.is_moved or not job.was_urgent) then
-      push(added[URGENT], job.due, job.id)
+      push(added[URGENT], score(job.due), job.id)
     elseif job.was_urgent and not is_urgent then
       push(removed[URGENT], job.id)
     end
-    job.was_urgent = is_urgent
+    if is_urgent or job.was_urgent then
+      job.was_urgent = is_urgent
+    end
     local entry = place and job.limited and place_of(job) or nil
     if job.entry ~= entry then
       if job.entry then
@@ -332,8 +270,13 @@ local function write()
     if job.is_gone == 'wholly' then
       push(deleted[PAYLOADS], job.id)
     end
-    write_extras(job, added, removed, set, deleted)
-    job.place, job.has_record, job.is_moved, job.is_changed = place, record, false, false
+    if any_extras and job.is_gone or job.has_other_extras then
+      write_extras(job, added, removed, set, deleted)
+    end
+    job.place, job.has_record, job.is_changed = place, record, false
+    if job.is_moved then
+      job.is_moved = false
+    end
   end
   changed = {}
   for command, lists_of_keys in pairs({ ZREM = removed, ZADD = added, HSET = set, HDEL = deleted }) do
@@ -453,9 +396,16 @@ local function first_of(key)
   return found[2] and tonumber(found[2]) or NEVER
 end
 
--- Merges two lists of jobs from sorted sets by time and id. Also returns the ids.
+-- Merges two lists of up to `most` jobs from sorted sets by time and id. Also returns the ids.
 local function merged(ones, others, most)
   local all, ids = {}, {}
+  if #ones == 0 then
+    -- Usually no lease has expired.
+    for index, job in ipairs(others) do
+      ids[index] = job.id
+    end
+    return others, ids
+  end
   local at_one, at_other = 1, 1
   while #all < most do
     local one, other = ones[at_one], others[at_other]
