@@ -5,7 +5,7 @@ use durable_queue::{StoreError, StoreTime, Token};
 use rusqlite::{Connection, Row, params};
 
 use super::limits::Limits;
-use super::{Queue, all, execute, failure, find, id_of, number, sql, statement};
+use super::{Queue, Repeated, all, execute, failure, find, id_of, number, sql, statement};
 
 /// Claims due jobs, and jobs that fall due within the horizon. With `urgent_first`, due urgent jobs come
 /// first.
@@ -28,21 +28,22 @@ pub(super) fn claim(
     let micros = now.as_micros();
     let max = if queue.paused { 0 } else { claim.max };
     let start = start.min(max);
-    let begin = |lease: &mut Lease| {
+    let repeated = |text| Repeated::new(connection, text);
+    let mut plain = repeated(sql::CLAIM_DUE);
+    let mut keyed = repeated(sql::CLAIM_DUE_KEYED);
+    let mut later = repeated(sql::CLAIM_AHEAD);
+    let mut begin = |lease: &mut Lease| {
         if !lease.started {
             lease.started = true;
             lease.attempts += 1;
         }
-        let text = match lease.key {
-            None => sql::CLAIM_DUE,
-            Some(_) => sql::CLAIM_DUE_KEYED,
+        let statement = match lease.key {
+            None => &mut plain,
+            Some(_) => &mut keyed,
         };
-        execute(connection, text, params![number(lease.id), bytes, until])
+        statement.execute(params![number(lease.id), bytes, until])
     };
-    let keep = |lease: &mut Lease| {
-        let values = params![number(lease.id), bytes, until];
-        execute(connection, sql::CLAIM_AHEAD, values)
-    };
+    let mut keep = |lease: &mut Lease| later.execute(params![number(lease.id), bytes, until]);
     let urgent = |room: u32, into: &mut Vec<Lease>| {
         let values = params![queue.id, micros, room];
         read_leases(connection, sql::DUE_URGENT, values, token, into)
@@ -90,30 +91,30 @@ pub(super) fn claim(
     };
     let (mut leases, mut held) = (Vec::new(), Vec::new());
     if urgent_first {
-        take(&urgent, &begin, start, &mut leases)?;
+        take(&urgent, &mut begin, start, &mut leases)?;
         // Otherwise there are no more urgent jobs.
         if count(&leases) == start {
-            take(&urgent, &keep, ahead.min(max - start), &mut held)?;
+            take(&urgent, &mut keep, ahead.min(max - start), &mut held)?;
         }
     }
-    take(&due, &begin, start, &mut leases)?;
+    take(&due, &mut begin, start, &mut leases)?;
     let room = ahead.min(max - count(&leases));
-    take(&due_ahead, &keep, room, &mut held)?;
-    take(&soon, &keep, room, &mut held)?;
+    take(&due_ahead, &mut keep, room, &mut held)?;
+    take(&soon, &mut keep, room, &mut held)?;
     leases.append(&mut held);
     limits.call(connection, now)?;
     limits.save(connection)?;
     // By due time, not by the time from which they could be claimed.
     leases.sort_by_key(|lease| (lease.due, lease.id));
-    let time = |row: &Row<'_>| row.get(0).map(StoreTime::from_micros);
-    let first = |text| {
-        let found = find(connection, text, [queue.id], time)?;
-        Ok::<_, StoreError>(found.unwrap_or(StoreTime::NEVER))
-    };
+    let times = |row: &Row<'_>| Ok([row.get(0)?, row.get(1)?]);
+    let found: Option<[Option<i64>; 2]> = find(connection, sql::FIRST, [queue.id], times)?;
+    let [first, first_free] = found
+        .unwrap_or_default()
+        .map(|time| time.map_or(StoreTime::NEVER, StoreTime::from_micros));
     Ok(Claimed {
         leases,
-        first: first(sql::FIRST)?.min(limits.next_token(connection, now)?),
-        first_free: first(sql::FIRST_FREE)?,
+        first: first.min(limits.next_token(connection, now)?),
+        first_free,
     })
 }
 
@@ -151,7 +152,7 @@ enum Access {
 }
 
 type Find<'a> = &'a dyn Fn(u32, &mut Vec<Lease>) -> Result<()>;
-type Hold<'a> = &'a dyn Fn(&mut Lease) -> Result<usize>;
+type Hold<'a> = &'a mut dyn FnMut(&mut Lease) -> Result<usize>;
 
 /// Returns whether the job can be claimed as far as its key is concerned: no live lease holds another job of
 /// the key and, if this job is open, no started job of the key waits. If not, postpones the job; if so,

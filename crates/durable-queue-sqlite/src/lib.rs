@@ -52,8 +52,7 @@ use durable_queue::{
     StoreError, StoreTime, Threads, Token, WallClock, When, Which,
 };
 use rusqlite::{
-    CachedStatement, Connection, ErrorCode, OpenFlags, OptionalExtension, Row, Transaction,
-    TransactionBehavior, params,
+    CachedStatement, Connection, ErrorCode, OpenFlags, OptionalExtension, Row, ToSql, params,
 };
 use sync_shim::{Clock as _, Mutex, MutexGuard, Parker};
 
@@ -215,7 +214,7 @@ impl SqliteStore {
     fn change<R>(
         &self,
         synced: bool,
-        change: impl FnOnce(&Transaction<'_>, StoreTime) -> Result<R>,
+        change: impl FnOnce(&Connection, StoreTime) -> Result<R>,
     ) -> Result<R> {
         let mut link = self.0.link()?;
         if link.synced != synced {
@@ -226,13 +225,10 @@ impl SqliteStore {
             link.connection.execute_batch(&pragma).map_err(failure)?;
             link.synced = synced;
         }
-        let transaction = link
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(failure)?;
+        let transaction = Transaction::begin(&link.connection, sql::BEGIN_CHANGE)?;
         // Read under the lock, so that later commits have later times.
-        let result = change(&transaction, self.0.clock.now())?;
-        transaction.commit().map_err(lost_commit)?;
+        let result = change(transaction.0, self.0.clock.now())?;
+        transaction.commit()?;
         Ok(result)
     }
 
@@ -244,10 +240,34 @@ impl SqliteStore {
     }
 
     /// Runs a read on a consistent snapshot.
-    fn read<R>(&self, read: impl FnOnce(&Transaction<'_>, StoreTime) -> Result<R>) -> Result<R> {
-        let mut link = self.0.link()?;
-        let transaction = link.connection.transaction().map_err(failure)?;
-        read(&transaction, self.0.clock.now())
+    fn read<R>(&self, read: impl FnOnce(&Connection, StoreTime) -> Result<R>) -> Result<R> {
+        let link = self.0.link()?;
+        let transaction = Transaction::begin(&link.connection, sql::BEGIN_READ)?;
+        read(transaction.0, self.0.clock.now())
+    }
+}
+
+/// Rolls back unless it is committed. The client crate's own would parse its statements each time.
+struct Transaction<'c>(&'c Connection);
+
+impl<'c> Transaction<'c> {
+    fn begin(connection: &'c Connection, text: &str) -> Result<Self> {
+        execute(connection, text, [])?;
+        Ok(Self(connection))
+    }
+
+    fn commit(self) -> Result<()> {
+        let mut commit = statement(self.0, sql::COMMIT)?;
+        commit.execute([]).map(drop).map_err(lost_commit)
+    }
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        if !self.0.is_autocommit() {
+            // `SQLite` has rolled back if this fails.
+            self.0.execute_batch("ROLLBACK").ok();
+        }
     }
 }
 
@@ -305,6 +325,31 @@ fn execute(connection: &Connection, text: &str, values: impl rusqlite::Params) -
     statement(connection, text)?
         .execute(values)
         .map_err(failure)
+}
+
+/// A statement for many jobs, which is looked up once.
+struct Repeated<'c> {
+    connection: &'c Connection,
+    text: &'static str,
+    statement: Option<CachedStatement<'c>>,
+}
+
+impl<'c> Repeated<'c> {
+    fn new(connection: &'c Connection, text: &'static str) -> Self {
+        Self {
+            connection,
+            text,
+            statement: None,
+        }
+    }
+
+    fn execute(&mut self, values: &[&dyn ToSql]) -> Result<usize> {
+        let statement = match &mut self.statement {
+            Some(statement) => statement,
+            none => none.insert(statement(self.connection, self.text)?),
+        };
+        statement.execute(values).map_err(failure)
+    }
 }
 
 fn find<R>(
@@ -391,8 +436,16 @@ fn enqueue(
     let queue = queue(connection, name)?;
     let mut earliest = StoreTime::NEVER;
     let mut puts = Vec::with_capacity(jobs.len());
+    let mut plain = Repeated::new(connection, sql::INSERT_PLAIN);
+    let mut insert = Repeated::new(connection, sql::INSERT);
     for job in jobs {
         let (at, merge) = (job.when.resolve(now), job.policy(now));
+        if is_plain(job) {
+            plain.execute(params![queue.id, at.as_micros(), job.payload])?;
+            puts.push(Put::New(id_of(connection.last_insert_rowid())));
+            earliest = earliest.min(at);
+            continue;
+        }
         if let Some(put) = reschedule(connection, queue, job, merge, at)? {
             puts.push(put);
             continue;
@@ -425,7 +478,7 @@ fn enqueue(
                     job.kind,
                     job.options
                 ];
-                execute(connection, sql::INSERT, values)?;
+                insert.execute(values)?;
                 (Put::New(id_of(connection.last_insert_rowid())), at)
             }
             Some((id, old_at, old_most, is_unconfirmed, is_marked)) => {
@@ -463,6 +516,23 @@ fn enqueue(
         earliest = earliest.min(ANYTHING);
     }
     Ok((puts, earliest))
+}
+
+/// Returns whether the job has only a payload and a time.
+fn is_plain(job: &NewJob<'_>) -> bool {
+    let NewJob {
+        payload: _,
+        when: _,
+        key,
+        merge,
+        schedule,
+        urgent,
+        kind,
+        options,
+    } = job;
+    let is_bounded = matches!(merge, Merge::DebounceUntil(_));
+    let has_texts = schedule.or(*kind).or(*options).is_some();
+    !has_texts && key.is_none() && !is_bounded && !urgent
 }
 
 /// A push with a schedule changes the started repeating job of its key.
@@ -506,6 +576,7 @@ fn settle_all(
 ) -> Result<(Vec<Verdict>, bool)> {
     let mut frees_key = false;
     let mut verdicts = Vec::with_capacity(settles.len());
+    let mut end = Repeated::new(connection, sql::DELETE_STARTED);
     for each in settles {
         let key: Option<Vec<u8>> = if queue.per_key > 0 && each.act.ends_lease() {
             let held = params![number(each.id), each.token.as_bytes()];
@@ -513,7 +584,7 @@ fn settle_all(
         } else {
             None
         };
-        let verdict = settle(connection, now, queue.paused, each)?;
+        let verdict = settle(connection, &mut end, now, queue.paused, each)?;
         // The token was valid for a job with a key, so the settle is carried out, or requires a started job.
         if let Some(key) = key.filter(|_| verdict == Verdict::Done) {
             frees_key |= execute(connection, sql::BRING_BACK, params![queue.id, key])? > 0;
@@ -526,8 +597,10 @@ fn settle_all(
     Ok((verdicts, frees_key))
 }
 
+/// `end` is [`sql::DELETE_STARTED`].
 fn settle(
     connection: &Connection,
+    end: &mut Repeated<'_>,
     now: StoreTime,
     paused: bool,
     settle: &Settle<'_>,
@@ -564,18 +637,18 @@ fn settle(
             let until = now.after(lease).as_micros();
             execute(connection, sql::EXTEND, params![id, token, until])?
         }
-        Act::Ack => execute(connection, sql::DELETE_STARTED, held)?,
+        Act::Ack => end.execute(held)?,
         Act::Keep(Keep { span, took, result }) => {
             let until = now.after(span).as_micros();
             let took = StoreTime::from_micros(0).after(took).as_micros();
             let kept = params![id, token, until, now.as_micros(), took, result];
             execute(connection, sql::KEEP, kept)?;
-            execute(connection, sql::DELETE_STARTED, held)?
+            end.execute(held)?
         }
         Act::Again { when } => {
             let [at, most] = [when.resolve(now), StoreTime::NEVER].map(StoreTime::as_micros);
             match execute(connection, sql::AGAIN, params![id, token, at, most])? {
-                0 => execute(connection, sql::DELETE_STARTED, held)?,
+                0 => end.execute(held)?,
                 changed => changed,
             }
         }
@@ -588,7 +661,7 @@ fn settle(
             let begun = matches!(settle.act, Act::Reject { .. });
             let buried = params![id, token, now.as_micros(), error, begun, failures];
             execute(connection, sql::BURY, buried)?;
-            execute(connection, sql::DELETE_STARTED, held)?
+            end.execute(held)?
         }
         Act::Release => release(StoreTime::from_micros(i64::MIN))?,
         Act::Postpone { when } => release(when.resolve(now))?,

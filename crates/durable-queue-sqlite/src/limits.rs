@@ -57,7 +57,9 @@ impl KindLimit {
             return Ok(());
         }
         let read = |row: &Row<'_>| Ok((row.get(0)?, StoreTime::from_micros(row.get(1)?)));
-        for (id, end) in all(connection, sql::LEASES, [self.id], read)? {
+        let mut leases: Vec<(i64, StoreTime)> = all(connection, sql::LEASES, [self.id], read)?;
+        leases.sort_unstable_by_key(|(id, end)| (*end, *id));
+        for (id, end) in leases {
             if end > now {
                 self.live += 1;
             } else {

@@ -98,7 +98,8 @@ const STEPS: [&str; 8] = [
     // is the one of step 7 with `kind` and `options`. A push replaces an open job that is marked: see `MERGE`.
     //
     // Limits of kinds. `place` is the number of the limit under which a job is held, or was called; negative
-    // while it is parked. Jobs without limits are in neither index.
+    // while it is parked. One index for both, without `due`, because each statement opens each index that it may have
+    // to change, even if the job is in none.
     //
     // Done jobs that are kept, `until` a time.
     concat!(
@@ -122,8 +123,7 @@ const STEPS: [&str; 8] = [
     ) STRICT;
     ALTER TABLE durable_queue ADD COLUMN kind_limits INTEGER NOT NULL DEFAULT 0;
     ALTER TABLE durable_job ADD COLUMN place INTEGER;
-    CREATE INDEX durable_job_place ON durable_job (place, due, id) WHERE place > 0;
-    CREATE INDEX durable_job_parked ON durable_job (place, urgent DESC, at, id) WHERE place < 0;
+    CREATE INDEX durable_job_place ON durable_job (place, urgent DESC, at, id) WHERE place IS NOT NULL;
     CREATE TABLE durable_done (
         id INTEGER PRIMARY KEY,
         queue INTEGER NOT NULL,

@@ -3,6 +3,10 @@
 //! `?1` is the queue, if the statement has one. Statements read `durable_job` by id, by key, or from the
 //! start of the indexes `durable_job_due`, `durable_job_urgent` or `durable_job_free`.
 
+pub(super) const BEGIN_CHANGE: &str = "BEGIN IMMEDIATE";
+pub(super) const BEGIN_READ: &str = "BEGIN";
+pub(super) const COMMIT: &str = "COMMIT";
+
 pub(super) const QUEUE: &str = "SELECT id, paused, serial_keys, kind_limits
     FROM durable_queue WHERE name = ?1";
 
@@ -12,6 +16,10 @@ pub(super) const PENDING: &str = "SELECT id, at, most, token, cancelled FROM dur
 pub(super) const INSERT: &str = "INSERT INTO durable_job
     (queue, due, at, most, key, payload, schedule, urgent, kind, options)
     VALUES (?1, ?2, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+
+/// Like `INSERT`, for jobs that have only a payload and a time.
+pub(super) const INSERT_PLAIN: &str = "INSERT INTO durable_job (queue, due, at, most, payload)
+    VALUES (?1, ?2, ?2, 9223372036854775807, ?3)";
 
 /// Also ends a claim ahead. An open job is marked only if a process of version 7 has returned it after a
 /// cancel. The push came later and must not end with it, so any policy replaces such a job.
@@ -102,13 +110,12 @@ pub(super) const BRING_BACK: &str = "UPDATE durable_job INDEXED BY durable_job_k
     WHERE queue = ?1 AND key = ?2 AND token IS NULL AND due > at
         AND (place IS NULL OR place > 0)";
 
-/// The earliest time at which any job can be claimed.
-pub(super) const FIRST: &str =
-    "SELECT due FROM durable_job WHERE queue = ?1 ORDER BY due, id LIMIT 1";
-
-/// The earliest due time of a job without a lease.
-pub(super) const FIRST_FREE: &str = "SELECT due FROM durable_job INDEXED BY durable_job_free
-    WHERE queue = ?1 AND token IS NULL ORDER BY due, id LIMIT 1";
+/// The earliest time at which any job can be claimed, and the earliest due time of a job without a lease. The index is
+/// named for the reason of `SOON`.
+pub(super) const FIRST: &str = "SELECT
+    (SELECT due FROM durable_job WHERE queue = ?1 ORDER BY due, id LIMIT 1),
+    (SELECT due FROM durable_job INDEXED BY durable_job_free
+        WHERE queue = ?1 AND token IS NULL ORDER BY due, id LIMIT 1)";
 
 pub(super) const HELD_BY: &str = "SELECT
     id, at, started, attempts, key, payload, schedule, urgent,
@@ -293,26 +300,26 @@ pub(super) const PLACE_HELD: &str = "UPDATE durable_job SET place = ?3
 
 /// Places of held jobs.
 pub(super) const LEASES: &str = "SELECT id, due FROM durable_job INDEXED BY durable_job_place
-    WHERE place = ?1 AND place > 0 AND token IS NOT NULL ORDER BY due, id";
+    WHERE place = ?1 AND token IS NOT NULL";
 
 /// Places of called jobs.
 pub(super) const CALLED: &str = "SELECT count(*) FROM durable_job INDEXED BY durable_job_place
-    WHERE place = ?1 AND place > 0 AND token IS NULL";
+    WHERE place = ?1 AND token IS NULL";
 
 /// `?1` is the negative number of the limit.
-pub(super) const IS_PARKED: &str = "SELECT 1 FROM durable_job INDEXED BY durable_job_parked
-    WHERE place = ?1 AND place < 0 LIMIT 1";
+pub(super) const IS_PARKED: &str = "SELECT 1 FROM durable_job INDEXED BY durable_job_place
+    WHERE place = ?1 LIMIT 1";
 
 /// Restores the due times of the first parked jobs. `?1` is the negative number of the limit.
 pub(super) const CALL: &str = "UPDATE durable_job SET due = at, place = -place
-    WHERE id IN (SELECT id FROM durable_job INDEXED BY durable_job_parked
-        WHERE place = ?1 AND place < 0 ORDER BY place, urgent DESC, at, id LIMIT ?2)";
+    WHERE id IN (SELECT id FROM durable_job INDEXED BY durable_job_place
+        WHERE place = ?1 ORDER BY urgent DESC, at, id LIMIT ?2)";
 
-pub(super) const CALL_ALL: &str = "UPDATE durable_job INDEXED BY durable_job_parked
-    SET due = at, place = NULL WHERE place = ?1 AND place < 0";
+pub(super) const CALL_ALL: &str = "UPDATE durable_job INDEXED BY durable_job_place
+    SET due = at, place = NULL WHERE place = ?1";
 
 pub(super) const LEAVE_PLACES: &str = "UPDATE durable_job INDEXED BY durable_job_place
-    SET place = NULL WHERE place = ?1 AND place > 0";
+    SET place = NULL WHERE place = ?1";
 
 pub(super) const PARK: &str = "UPDATE durable_job
     SET due = 9223372036854775807, token = NULL, started = 0, place = ?2 WHERE id = ?1";
@@ -327,7 +334,7 @@ pub(super) const ADD_QUEUE: &str = "INSERT INTO durable_queue (name) VALUES (?1)
 
 /// All statements that read jobs, with their numbers of parameters.
 #[cfg(all(test, not(anthill_loom)))]
-pub(super) const READS: [&str; 53] = [
+pub(super) const READS: [&str; 52] = [
     PENDING,
     MERGE,
     DUE_URGENT,
@@ -353,7 +360,6 @@ pub(super) const READS: [&str; 53] = [
     TAKE_PLACE,
     FENCE_OFF_ONE,
     FIRST,
-    FIRST_FREE,
     HELD_BY,
     START,
     IS_HELD,

@@ -113,13 +113,7 @@ fn a_claim_does_not_step_over_leased_jobs() {
         store.enqueue("queue", &[free]).expect("a job");
         let link = store.0.link().expect("no fork");
         let mut all = 0;
-        for text in [
-            sql::DUE,
-            sql::DUE_AHEAD,
-            sql::SOON,
-            sql::FIRST,
-            sql::FIRST_FREE,
-        ] {
+        for text in [sql::DUE, sql::DUE_AHEAD, sql::SOON, sql::FIRST] {
             let mut statement = link.connection.prepare(text).expect("a statement");
             let now = WallClock.now();
             let end = now.after(Duration::from_secs(60)).as_micros();
@@ -174,7 +168,7 @@ fn no_statement_scans_the_jobs_or_sorts_them() {
         let by_urgency = steps.iter().any(|step| step.contains("durable_job_urgent"));
         assert_eq!(by_urgency, text == sql::DUE_URGENT, "{text}\n{steps:#?}");
         let by_lease = steps.iter().any(|step| step.contains("durable_job_free"));
-        let is_free = [sql::SOON, sql::FIRST_FREE].contains(&text);
+        let is_free = [sql::SOON, sql::FIRST].contains(&text);
         assert_eq!(by_lease, is_free, "{text}\n{steps:#?}");
         let by_key = steps.iter().any(|step| step.contains("durable_job_key"));
         assert!(by_key || !text.contains("key = "), "{text}\n{steps:#?}");

@@ -4,7 +4,7 @@ use super::{
     Fixture, HORIZON, LEASE, QUEUE, SECOND, claim_ahead, ids, keyed, put, put_one, settle, start,
     start_one,
 };
-use crate::job::{Cancelled, Merge, Put, Reset, Which};
+use crate::job::{Cancelled, Merge, NewJob, Put, Reset, Which};
 use crate::store::{Act, Store, Verdict};
 use crate::time::When;
 
@@ -71,11 +71,14 @@ pub fn a_debounce_is_not_postponed_beyond_its_bound(fixture: &impl Fixture) {
     }
     fixture.advance(SECOND);
     assert_eq!(start_one(store).id, id);
-    // Also for the first push.
+    // Also for the first push, and for a job without a key.
     let merge = Merge::DebounceUntil(SECOND.into());
-    let id = put_one(store, keyed("other", b"job", SECOND * 10, merge));
-    fixture.advance(SECOND);
-    assert_eq!(start_one(store).id, id);
+    let first = keyed("other", b"job", SECOND * 10, merge);
+    for first in [first, NewJob { key: None, ..first }] {
+        let id = put_one(store, first);
+        fixture.advance(SECOND);
+        assert_eq!(start_one(store).id, id);
+    }
 }
 
 /// A job that is only released keeps its bound.
