@@ -41,9 +41,9 @@ pub(super) fn claim(
             None => &mut plain,
             Some(_) => &mut keyed,
         };
-        statement.execute(params![number(lease.id), bytes, until])
+        statement.execute_for(lease.id, params![bytes, until])
     };
-    let mut keep = |lease: &mut Lease| later.execute(params![number(lease.id), bytes, until]);
+    let mut keep = |lease: &mut Lease| later.execute_for(lease.id, params![bytes, until]);
     let urgent = |room: u32, into: &mut Vec<Lease>| {
         let values = params![queue.id, micros, room];
         read_leases(connection, sql::DUE_URGENT, values, token, into)

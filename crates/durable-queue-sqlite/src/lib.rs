@@ -343,12 +343,30 @@ impl<'c> Repeated<'c> {
         }
     }
 
+    fn statement(&mut self) -> Result<&mut CachedStatement<'c>> {
+        match &mut self.statement {
+            Some(statement) => Ok(statement),
+            none => Ok(none.insert(statement(self.connection, self.text)?)),
+        }
+    }
+
     fn execute(&mut self, values: &[&dyn ToSql]) -> Result<usize> {
-        let statement = match &mut self.statement {
-            Some(statement) => statement,
-            none => none.insert(statement(self.connection, self.text)?),
-        };
-        statement.execute(values).map_err(failure)
+        self.statement()?.execute(values).map_err(failure)
+    }
+
+    /// `rest`: the values of the parameters after the id. They are those of the first call, and remain bound.
+    fn execute_for(&mut self, id: JobId, rest: &[&dyn ToSql]) -> Result<usize> {
+        let is_first = self.statement.is_none();
+        let statement = self.statement()?;
+        for (index, value) in (2..).zip(rest.iter().filter(|_| is_first)) {
+            statement
+                .raw_bind_parameter(index, value)
+                .map_err(failure)?;
+        }
+        statement
+            .raw_bind_parameter(1, number(id))
+            .map_err(failure)?;
+        statement.raw_execute().map_err(failure)
     }
 }
 
