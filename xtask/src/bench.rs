@@ -11,6 +11,8 @@ use crate::workspace::Workspace;
 /// A separate workspace, so that the peers are not dependencies of the crates.
 const MANIFEST: &str = "benches/Cargo.toml";
 const IN: [&str; 2] = ["--manifest-path", MANIFEST];
+/// One more workspace: some peers need another `SQLite`. Its programs are only run by measurements.
+const IN_PEERS: [&str; 2] = ["--manifest-path", "benches/stores-peers/Cargo.toml"];
 
 /// Passes the arguments to the program.
 pub(crate) fn run(workspace: &Workspace, arguments: &[OsString]) -> Result<()> {
@@ -63,6 +65,8 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     cmd!(shell, "cargo fmt {IN...} {packages...} --check").run()?;
     let all = ["--workspace", "--all-targets", "--", "-D", "warnings"];
     cmd!(shell, "cargo clippy {IN...} {all...}").run()?;
+    cmd!(shell, "cargo fmt {IN_PEERS...} --check").run()?;
+    cmd!(shell, "cargo clippy {IN_PEERS...} {all...}").run()?;
     let tested = ["--package", "judge", "--package", "measure"];
     cmd!(shell, "cargo test --quiet {IN...} {tested...}").run()?;
     program(&shell, "charts", &["--check".into()])?;
