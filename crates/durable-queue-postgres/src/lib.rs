@@ -484,6 +484,7 @@ impl Store for PostgresStore {
     }
 
     fn serialize_keys(&self, name: &str, serial: bool) -> Result<()> {
+        // Not `limit`, because its announcement lowers the floors of all processes.
         self.call(name, "serialize_keys", &[&name, &serial])
             .map(drop)
     }

@@ -322,10 +322,7 @@ impl Store for RedisStore {
     }
 
     fn serialize_keys(&self, name: &str, serial: bool) -> Result<()> {
-        self.call(Call::SerializeKeys, name, |command| {
-            command.arg(u8::from(serial));
-        })?;
-        Ok(())
+        self.limit(name, &Limit::per_key(1), serial)
     }
 
     fn limit(&self, name: &str, limit: &Limit, is_set: bool) -> Result<()> {

@@ -17,7 +17,6 @@ pub(super) enum Call {
     Reset,
     HeldBy,
     Pause,
-    SerializeKeys,
     Stats,
     List,
     Dead,
@@ -63,7 +62,7 @@ end
 ";
 
 impl Call {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 16] = [
         Self::Enqueue,
         Self::Turn,
         Self::Cancel,
@@ -71,7 +70,6 @@ impl Call {
         Self::Reset,
         Self::HeldBy,
         Self::Pause,
-        Self::SerializeKeys,
         Self::Stats,
         Self::List,
         Self::Dead,
@@ -97,11 +95,6 @@ impl Call {
             Self::Reset => (WRITES_IN_ANY_CASE, true, include_str!("lua/reset.lua")),
             Self::HeldBy => (READS, false, include_str!("lua/held_by.lua")),
             Self::Pause => (WRITES_IN_ANY_CASE, true, include_str!("lua/pause.lua")),
-            Self::SerializeKeys => (
-                WRITES_IN_ANY_CASE,
-                false,
-                include_str!("lua/serialize_keys.lua"),
-            ),
             Self::Stats => (READS, false, include_str!("lua/stats.lua")),
             Self::List => (READS, false, include_str!("lua/list.lua")),
             Self::Dead => (READS, false, include_str!("lua/dead.lua")),
@@ -146,7 +139,6 @@ impl Call {
             Self::Cancel
             | Self::Reset
             | Self::Pause
-            | Self::SerializeKeys
             | Self::Limit
             | Self::Redrive
             | Self::DeleteDead => Need::Sure,

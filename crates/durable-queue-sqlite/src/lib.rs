@@ -902,11 +902,7 @@ impl Store for SqliteStore {
     }
 
     fn serialize_keys(&self, name: &str, serial: bool) -> Result<()> {
-        self.change(true, |tx, _| {
-            let queue = queue(tx, name)?;
-            execute(tx, sql::SERIALIZE_KEYS, params![queue.id, serial])
-        })?;
-        Ok(())
+        self.limit(name, &Limit::per_key(1), serial)
     }
 
     fn limit(&self, name: &str, limit: &Limit, is_set: bool) -> Result<()> {

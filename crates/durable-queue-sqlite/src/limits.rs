@@ -225,7 +225,7 @@ pub(super) fn set(
     let kind = match limit {
         Limit::PerKey { most } => {
             let most = if is_set { (*most).max(1) } else { 0 };
-            execute(connection, sql::SERIALIZE_KEYS, params![queue.id, most])?;
+            execute(connection, sql::LIMIT_KEYS, params![queue.id, most])?;
             return Ok(());
         }
         Limit::PerKind { kind, .. } | Limit::RateOfKind { kind, .. } => kind,

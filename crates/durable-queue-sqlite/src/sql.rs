@@ -274,7 +274,7 @@ pub(super) const COUNT_DEAD: &str =
 
 pub(super) const PAUSE: &str = "UPDATE durable_queue SET paused = ?2 WHERE id = ?1";
 
-pub(super) const SERIALIZE_KEYS: &str = "UPDATE durable_queue SET serial_keys = ?2 WHERE id = ?1";
+pub(super) const LIMIT_KEYS: &str = "UPDATE durable_queue SET serial_keys = ?2 WHERE id = ?1";
 
 /// Leases of the key, without the job's own.
 pub(super) const KEY_LEASES: &str = "SELECT id, due FROM durable_job INDEXED BY durable_job_key
