@@ -3,14 +3,16 @@
 use std::io::{self, BufRead, IsTerminal};
 use std::time::Duration;
 
+use durable_queue::store::Fate;
 use durable_queue::{
-    Cancelled, DurableQueue, JobId, Merge, Put, Reset, Schedule, ScheduleError, Store, When, Which,
+    Cancelled, DurableQueue, JobId, Limit, Merge, Put, Reset, Schedule, ScheduleError, Store, When,
+    Which,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::failure::Failure;
-use crate::flags::{self, Command, DeadLetters, Job, Limit, Listing, Push, Watch};
-use crate::output::Output;
+use crate::flags::{self, Command, DeadLetters, Job, Lines, Listing, Most, Push, Show, Watch};
+use crate::output::{self, Output};
 use crate::times;
 
 /// Maximum number of jobs per call of the store, which limits memory.
@@ -34,6 +36,7 @@ pub(crate) fn run<S: Store>(
         Command::Reset(flags::Reset { job, time }) => {
             reset(&queue, which(job), times::when(time)?, output)
         }
+        Command::Show(flags) => show(&queue, flags, output),
         Command::Dead(flags) => dead(&queue, flags, output),
         Command::Redrive(which) => {
             let redriven = of_dead(&queue, which, |ids| queue.redrive(ids))?;
@@ -46,6 +49,11 @@ pub(crate) fn run<S: Store>(
         Command::Pause => Ok(queue.pause(true)?),
         Command::Resume => Ok(queue.pause(false)?),
         Command::SerializeKeys(flags) => Ok(queue.serialize_keys(!flags.off)?),
+        Command::Limits => {
+            let limits = queue.limits()?;
+            Ok(limits.iter().try_for_each(|limit| output.limit(limit))?)
+        }
+        Command::Limit(flags) => limit(&queue, flags),
         Command::Stats => Ok(output.stats(&queue.store_stats()?)?),
         Command::Watch(flags) => watch(&queue, flags, output),
     }
@@ -162,15 +170,15 @@ fn push_all<S: Store>(
 
 /// Calls `page` with the position of the last entry, until a page is not full.
 fn pages<T, P: Copy>(
-    limit: &Limit,
+    lines: &Lines,
     mut page: impl FnMut(Option<P>, u32) -> Result<Vec<T>, Failure>,
     position: impl Fn(&T) -> P,
     mut show: impl FnMut(&T) -> io::Result<()>,
 ) -> Result<(), Failure> {
-    let mut left = limit.most;
+    let mut left = lines.most;
     let mut after = None;
-    while left > 0 || limit.all {
-        let wanted = if limit.all { PAGE } else { left.min(PAGE) };
+    while left > 0 || lines.all {
+        let wanted = if lines.all { PAGE } else { left.min(PAGE) };
         let entries = page(after, wanted)?;
         entries.iter().try_for_each(&mut show)?;
         let Some(last) = entries.last().filter(|_| entries.len() == wanted as usize) else {
@@ -185,7 +193,7 @@ fn pages<T, P: Copy>(
 fn list<S: Store>(queue: &Queue<S>, flags: &Listing, output: Output) -> Result<(), Failure> {
     output.head("          ID  STATE    AT                           ATTEMPTS  KEY")?;
     pages(
-        &flags.limit,
+        &flags.lines,
         |after, most| Ok(queue.list(after, most)?),
         durable_queue::store::ListedJob::position,
         |job| output.job(job, flags.failures),
@@ -195,11 +203,30 @@ fn list<S: Store>(queue: &Queue<S>, flags: &Listing, output: Output) -> Result<(
 fn dead<S: Store>(queue: &Queue<S>, flags: &Listing, output: Output) -> Result<(), Failure> {
     output.head("          ID  BURIED                       ATTEMPTS  KEY  ERROR")?;
     pages(
-        &flags.limit,
+        &flags.lines,
         |after, most| Ok(queue.dead(after, most)?),
         |dead| dead.id,
         |dead| output.dead(dead, flags.failures),
     )
+}
+
+fn show<S: Store>(queue: &Queue<S>, flags: &Show, output: Output) -> Result<(), Failure> {
+    let Show { id, result } = *flags;
+    if result && output.json {
+        return usage("--result writes bytes, so it excludes --json");
+    }
+    match (queue.fate(JobId::from_u64(id))?, result) {
+        (Fate::Gone, _) => nothing("there is no such job, or it is done and not kept"),
+        (Fate::Open, false) => Ok(output.id(id, "open")?),
+        (Fate::Open, true) => nothing("the job is not done"),
+        (Fate::Dead { error }, false) => Ok(output.failed(id, &error)?),
+        (Fate::Dead { .. }, true) => nothing("the job is a dead letter"),
+        (Fate::Done(job), false) => Ok(output.done(&job)?),
+        (Fate::Done(job), true) => match job.result {
+            Some(result) => Ok(output::bytes(&result)?),
+            None => nothing("the job's handler has set no result"),
+        },
+    }
 }
 
 fn cancel<S: Store>(queue: &Queue<S>, which: Which<'_>, output: Output) -> Result<(), Failure> {
@@ -265,6 +292,33 @@ fn done(output: Output, what: &str, count: usize) -> Result<(), Failure> {
         return nothing("there is no such dead letter, or its key has an open job");
     }
     Ok(())
+}
+
+fn limit<S: Store>(queue: &Queue<S>, flags: &flags::Limit) -> Result<(), Failure> {
+    // A removal ignores the figures.
+    let figure = |most: &Most| most.most.unwrap_or(1);
+    let (limit, off) = match flags {
+        flags::Limit::PerKey(most) => (Limit::per_key(figure(most)), most.off),
+        flags::Limit::PerKind { kind, most } => (Limit::per_kind(kind, figure(most)), most.off),
+        flags::Limit::RateOfKind {
+            kind,
+            jobs,
+            per,
+            off,
+        } => {
+            let per = per.as_deref().map(times::span).transpose()?;
+            if per.is_some_and(|per| per.is_zero()) {
+                return usage("--per must be longer than 0s");
+            }
+            let (jobs, per) = (jobs.unwrap_or(1), per.unwrap_or_default());
+            (Limit::rate_of_kind(kind, jobs, per), *off)
+        }
+    };
+    if off {
+        Ok(queue.remove_limit(&limit)?)
+    } else {
+        Ok(queue.limit(&limit)?)
+    }
 }
 
 fn watch<S: Store>(queue: &Queue<S>, flags: &Watch, output: Output) -> Result<(), Failure> {

@@ -1,6 +1,7 @@
 //! Command line arguments.
 
-use clap::{Args, Parser, Subcommand};
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Args, Parser, Subcommand, value_parser};
 
 #[cfg(any(feature = "postgres", feature = "redis"))]
 use crate::tls::Roots;
@@ -45,6 +46,9 @@ pub(crate) enum Command {
     Cancel(Job),
     /// Changes a job's due time, unless a handler has it.
     Reset(Reset),
+    /// Prints whether a job is open, done and kept, or a dead letter with its error.
+    #[command(alias = "fate")]
+    Show(Show),
     /// Lists dead letters, ordered by id.
     Dead(Listing),
     /// Makes dead letters jobs again, due at once.
@@ -58,6 +62,11 @@ pub(crate) enum Command {
     Resume,
     /// Runs at most one job of each key at a time, in all processes, until disabled.
     SerializeKeys(SerializeKeys),
+    /// Lists the limits for all processes, each as the arguments of `limit` that set it.
+    Limits,
+    /// Sets a limit for all processes, or removes it. Running jobs continue, and count.
+    #[command(subcommand)]
+    Limit(Limit),
     /// Prints the figures of the queue.
     Stats,
     /// Prints the figures of the queue every second until interrupted.
@@ -105,7 +114,7 @@ pub(crate) struct Time {
 #[derive(Args)]
 pub(crate) struct Listing {
     #[command(flatten)]
-    pub(crate) limit: Limit,
+    pub(crate) lines: Lines,
     /// Also print the failed attempts of each job: the last ten, the oldest first.
     #[arg(long)]
     pub(crate) failures: bool,
@@ -113,7 +122,7 @@ pub(crate) struct Listing {
 
 #[derive(Args)]
 #[group(multiple = false)]
-pub(crate) struct Limit {
+pub(crate) struct Lines {
     /// Maximum number of lines.
     #[arg(long, value_name = "LINES", default_value_t = 100)]
     pub(crate) most: u32,
@@ -130,6 +139,15 @@ pub(crate) struct Job {
     /// Key of the job.
     #[arg(long)]
     pub(crate) key: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct Show {
+    /// Id of the job.
+    pub(crate) id: u64,
+    /// Only write the result of the done job, byte by byte.
+    #[arg(long)]
+    pub(crate) result: bool,
 }
 
 #[derive(Args)]
@@ -154,6 +172,46 @@ pub(crate) struct DeadLetters {
 #[derive(Args)]
 pub(crate) struct SerializeKeys {
     /// Disable it: any number of jobs of a key may run.
+    #[arg(long)]
+    pub(crate) off: bool,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Limit {
+    /// At most MOST jobs of each key are held at a time. One means serial keys.
+    PerKey(Most),
+    /// At most MOST jobs of a kind are held at a time.
+    PerKind {
+        /// Name of the kind.
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
+        kind: String,
+        #[command(flatten)]
+        most: Most,
+    },
+    /// On average, at most JOBS jobs of a kind start per TIME, and at most twice as many within any TIME.
+    RateOfKind {
+        /// Name of the kind.
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
+        kind: String,
+        /// Number of jobs.
+        #[arg(requires = "per", required_unless_present = "off", value_parser = value_parser!(u32).range(1..))]
+        jobs: Option<u32>,
+        /// Period of the rate, such as 1s or 1m30s.
+        #[arg(long, value_name = "TIME", requires = "jobs")]
+        per: Option<String>,
+        /// Remove the rate.
+        #[arg(long, conflicts_with_all = ["jobs", "per"])]
+        off: bool,
+    },
+}
+
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Most {
+    /// Maximum number of held jobs.
+    #[arg(value_parser = value_parser!(u32).range(1..))]
+    pub(crate) most: Option<u32>,
+    /// Remove the limit.
     #[arg(long)]
     pub(crate) off: bool,
 }

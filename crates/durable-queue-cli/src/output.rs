@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-use durable_queue::Failure;
-use durable_queue::store::{COUNT_LIMIT, DeadJob, JobState, ListedJob, StoreStats};
+use durable_queue::store::{COUNT_LIMIT, DeadJob, DoneJob, JobState, ListedJob, StoreStats};
+use durable_queue::{Failure, Limit};
 use serde_json::{Value, json};
 
-use crate::times::shown;
+use crate::times::{length, shown};
 
 #[derive(Clone, Copy)]
 pub(crate) struct Output {
@@ -122,6 +122,75 @@ impl Output {
         )
     }
 
+    pub(crate) fn done(self, job: &DoneJob) -> io::Result<()> {
+        let id = job.id.as_u64();
+        let [finished, until] = [job.finished, job.until].map(shown);
+        let size = job.result.as_ref().map(Vec::len);
+        self.line(
+            || {
+                let size = size.map_or("no result".to_owned(), |size| format!("result of {size} bytes"));
+                let (attempts, took) = (job.attempts, length(job.took));
+                format!("{id} done {finished}, attempt {attempts} took {took}, {size}, kept until {until}")
+            },
+            || {
+                json!({
+                    "id": id,
+                    "state": "done",
+                    "finished": finished,
+                    "took_seconds": job.took.as_secs_f64(),
+                    "attempts": job.attempts,
+                    "key": job.key.as_deref().map(exact),
+                    "kind": job.kind,
+                    "until": until,
+                    "result_bytes": size,
+                })
+            },
+        )
+    }
+
+    /// A dead letter, of which only the error is known.
+    pub(crate) fn failed(self, id: u64, error: &str) -> io::Result<()> {
+        self.line(
+            || format!("{id} dead: {}", readable(error.as_bytes())),
+            || json!({ "id": id, "state": "dead", "error": error }),
+        )
+    }
+
+    pub(crate) fn limit(self, limit: &Limit) -> io::Result<()> {
+        match limit {
+            Limit::PerKey { most } => self.line(
+                || format!("per-key {most}"),
+                || json!({ "limit": "per-key", "most": most }),
+            ),
+            Limit::PerKind { kind, most } => self.line(
+                || format!("per-kind {} {most}", word(kind)),
+                || json!({ "limit": "per-kind", "kind": kind, "most": most }),
+            ),
+            Limit::RateOfKind { kind, rate } => {
+                let (kind, jobs, per) = (&**kind, rate.jobs(), rate.per());
+                self.line(
+                    || {
+                        let (kind, per) = (word(kind), length(per));
+                        format!("rate-of-kind {kind} {jobs} --per {per}")
+                    },
+                    || {
+                        json!({
+                            "limit": "rate-of-kind",
+                            "kind": kind,
+                            "jobs": jobs,
+                            "per_seconds": per.as_secs_f64(),
+                        })
+                    },
+                )
+            }
+            // Of a later version of the library.
+            other => {
+                let other = format!("{other:?}");
+                self.line(|| other.clone(), || json!({ "limit": other }))
+            }
+        }
+    }
+
     pub(crate) fn stats(self, stats: &StoreStats) -> io::Result<()> {
         let StoreStats {
             jobs,
@@ -153,6 +222,13 @@ impl Output {
             },
         )
     }
+}
+
+/// Writes the bytes and nothing else.
+pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
+    let mut output = io::stdout().lock();
+    output.write_all(bytes)?;
+    output.flush()
 }
 
 /// Returns a schedule as text for the end of a line.
@@ -204,6 +280,15 @@ fn with_failures(failures: Option<&[Failure]>, mut job: Value) -> Value {
 /// Returns text without line breaks and control characters.
 fn readable(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).escape_debug().to_string()
+}
+
+/// Like `readable`, and with quotation marks if there are spaces.
+fn word(text: &str) -> String {
+    if text.contains(' ') {
+        format!("{text:?}")
+    } else {
+        readable(text.as_bytes())
+    }
 }
 
 /// Returns UTF-8 text as a string, and other bytes as a list of numbers.

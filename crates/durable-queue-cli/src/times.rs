@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use durable_queue::{StoreTime, When};
+use jiff::fmt::friendly::{FractionalUnit, Spacing, SpanPrinter};
 use jiff::{Span, SpanRelativeTo, Timestamp};
 
 use crate::failure::Failure;
@@ -19,6 +20,14 @@ pub(crate) fn span(text: &str) -> Result<Duration, Failure> {
     let days = SpanRelativeTo::days_are_24_hours();
     let span = span.to_duration(days).map_err(|_| refused())?;
     Duration::try_from(span).map_err(|_| refused())
+}
+
+/// Returns a duration in the format of [`span`], such as `1h30m` or `0.25s`.
+pub(crate) fn length(span: Duration) -> String {
+    SpanPrinter::new()
+        .spacing(Spacing::None)
+        .fractional(Some(FractionalUnit::Second))
+        .unsigned_duration_to_string(&span)
 }
 
 pub(crate) fn when(time: &Time) -> Result<When, Failure> {

@@ -7,6 +7,8 @@
 
 #[cfg(all(feature = "tls", any(feature = "postgres", feature = "redis")))]
 mod encrypting;
+mod fates;
+mod limits;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod servers;
 
@@ -429,7 +431,7 @@ fn an_invalid_command_is_reported_with_its_own_status() {
 #[test]
 fn only_a_push_creates_a_missing_store() {
     let shell = Shell::new();
-    for command in ["list", "stats", "pause"] {
+    for command in ["list", "stats", "pause", "limits"] {
         shell.run(3, &[command]);
     }
     assert!(!shell.file().exists());
@@ -486,7 +488,9 @@ fn no_command_shows_payloads() {
     let queue = shell.queue();
     let mut shown = shell.ok(&["list"]) + &shell.ok(&["list", "--json"]);
     queue.take().unwrap().bury("no luck").unwrap();
-    shown += &(shell.ok(&["dead"]) + &shell.ok(&["dead", "--json"]));
+    for command in [&["dead"][..], &["show", "1"]] {
+        shown += &(shell.ok(command) + &shell.ok(&[command, &["--json"]].concat()));
+    }
     assert!(
         shown.contains("no luck") && !shown.contains("hunter2"),
         "{shown}"

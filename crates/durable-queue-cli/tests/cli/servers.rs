@@ -1,5 +1,7 @@
 //! The program with databases on servers.
 
+use std::time::Duration;
+
 use durable_queue::{DurableQueue, Store};
 #[cfg(feature = "postgres")]
 use durable_queue_postgres::PostgresStore;
@@ -75,6 +77,41 @@ fn changes_are_printed_as_json(address: &str, store: impl Store) {
     assert!(json(0, &["stats"]).contains("\"jobs\":0"));
 }
 
+fn limits_and_fates_are_shown(address: &str, store: impl Store) {
+    for limit in [
+        &["per-key", "2"][..],
+        &["per-kind", "mail", "4"],
+        &["rate-of-kind", "mail", "100", "--per", "90s"],
+    ] {
+        assert_eq!(run(address, 0, &[&["limit"], limit].concat()), "");
+    }
+    let limits = "per-key 2\nper-kind mail 4\nrate-of-kind mail 100 --per 1m30s\n";
+    assert_eq!(run(address, 0, &["limits"]), limits);
+    for limit in [
+        &["per-key"][..],
+        &["per-kind", "mail"],
+        &["rate-of-kind", "mail"],
+    ] {
+        run(address, 0, &[&["limit"], limit, &["--off"]].concat());
+    }
+    assert_eq!(run(address, 0, &["limits"]), "");
+
+    let queue = DurableQueue::<String, _>::builder("mails", store);
+    let queue = queue.keep_done(Duration::from_secs(600)).build().unwrap();
+    run(address, 0, &["push", "done", "dead"]);
+    let [done, dead] = [(); 2].map(|()| queue.take().unwrap());
+    let [of_done, of_dead] = [&done, &dead].map(|taken| taken.id().as_u64().to_string());
+    let show = |status, id: &str| run(address, status, &["show", id]);
+    assert_eq!(show(0, &of_done), format!("{of_done} open\n"));
+    done.set_result("a result").unwrap();
+    done.ack().unwrap();
+    dead.bury("no").unwrap();
+    assert!(show(0, &of_done).contains(", result of 8 bytes, "));
+    assert_eq!(run(address, 0, &["show", &of_done, "--result"]), "a result");
+    assert_eq!(show(0, &of_dead), format!("{of_dead} dead: no\n"));
+    show(3, "1000000");
+}
+
 /// It reports an error, and does not send anything unencrypted.
 #[cfg(feature = "postgres")]
 fn a_server_that_requires_tls_is_rejected_without_the_feature(address: &str) {
@@ -94,8 +131,9 @@ fn a_server_that_requires_tls_is_rejected_without_the_feature(address: &str) {
 fn each_command_works_on_postgres() {
     if let Some(database) = Postgres::new("cli") {
         jobs_are_pushed_listed_and_cancelled(&database.address);
-        let store = PostgresStore::open(&database.address).unwrap();
-        changes_are_printed_as_json(&database.address, store);
+        let open = || PostgresStore::open(&database.address).unwrap();
+        changes_are_printed_as_json(&database.address, open());
+        limits_and_fates_are_shown(&database.address, open());
         a_server_that_requires_tls_is_rejected_without_the_feature(&database.address);
     }
 }
@@ -105,7 +143,8 @@ fn each_command_works_on_postgres() {
 fn each_command_works_on_redis() {
     if let Some(database) = Redis::new(15) {
         jobs_are_pushed_listed_and_cancelled(&database.address);
-        let store = RedisStore::open(&database.address).unwrap();
-        changes_are_printed_as_json(&database.address, store);
+        let open = || RedisStore::open(&database.address).unwrap();
+        changes_are_printed_as_json(&database.address, open());
+        limits_and_fates_are_shown(&database.address, open());
     }
 }
