@@ -133,7 +133,10 @@ fn admits(
         return Ok(false);
     }
     match has_its_key(connection, now, queue, claim, lease)? {
-        Access::Denied => return Ok(false),
+        Access::Denied => {
+            limits.forget(number(lease.id));
+            return Ok(false);
+        }
         Access::Taken => limits.read_leases(connection, now)?,
         Access::Free => {}
     }
@@ -171,7 +174,7 @@ fn has_its_key(
         return has_room_of_key(connection, now, queue, claim, lease);
     }
     let id = number(lease.id);
-    let others = params![queue.id, key, id];
+    let others = params![queue.id, key, id, now.as_micros()];
     let times = |row: &Row<'_>| Ok([row.get(0)?, row.get(1)?]);
     let found: Option<[Option<i64>; 2]> = find(connection, sql::OTHERS, others, times)?;
     let [lease, begun] = found
@@ -185,7 +188,7 @@ fn has_its_key(
     });
     let Some(until) = held.or(begun) else {
         if lease.is_some() {
-            execute(connection, sql::FENCE_OFF, others)?;
+            execute(connection, sql::FENCE_OFF, params![queue.id, key, id])?;
             return Ok(Access::Taken);
         }
         return Ok(Access::Free);

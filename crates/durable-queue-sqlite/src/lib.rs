@@ -464,7 +464,8 @@ fn enqueue(
             earliest = earliest.min(at);
             continue;
         }
-        if let Some(put) = reschedule(connection, queue, job, merge, at)? {
+        if let Some((put, at)) = reschedule(connection, queue, job, merge, at)? {
+            earliest = earliest.min(at);
             puts.push(put);
             continue;
         }
@@ -476,9 +477,10 @@ fn enqueue(
                 row.get(2)?,
                 is_unconfirmed(row, 3)?,
                 row.get(4)?,
+                row.get(5)?,
             ))
         };
-        let pending: Option<(i64, i64, i64, bool, bool)> = match job.key {
+        let pending: Option<(i64, i64, i64, bool, bool, bool)> = match job.key {
             Some(key) => find(connection, sql::PENDING, params![queue.id, key], read)?,
             None => None,
         };
@@ -499,7 +501,7 @@ fn enqueue(
                 insert.execute(values)?;
                 (Put::New(id_of(connection.last_insert_rowid())), at)
             }
-            Some((id, old_at, old_most, is_unconfirmed, is_marked)) => {
+            Some((id, old_at, old_most, is_unconfirmed, is_marked, is_held)) => {
                 let [old_at, old_most] = [old_at, old_most].map(StoreTime::from_micros);
                 let merge = if is_marked { Merge::Debounce } else { merge };
                 match merge.merged(old_at, old_most, at) {
@@ -518,9 +520,14 @@ fn enqueue(
                                 job.options
                             ],
                         )?;
+                        let frees_key = is_held
+                            && queue.per_key > 0
+                            && execute(connection, sql::BRING_BACK, params![queue.id, job.key])?
+                                > 0;
+                        let at = if is_unconfirmed { RECALL } else { at };
                         (
                             Put::Merged(id_of(id)),
-                            if is_unconfirmed { RECALL } else { at },
+                            if frees_key { ANYTHING } else { at },
                         )
                     }
                 }
@@ -553,24 +560,28 @@ fn is_plain(job: &NewJob<'_>) -> bool {
     !has_texts && key.is_none() && !is_bounded && !urgent
 }
 
-/// A push with a schedule changes the started repeating job of its key.
+/// A push with a schedule changes the started repeating job of its key. Also returns the time to announce.
 fn reschedule(
     connection: &Connection,
     queue: Queue,
     job: &NewJob<'_>,
     merge: Merge,
     at: StoreTime,
-) -> Result<Option<Put>> {
+) -> Result<Option<(Put, StoreTime)>> {
     let (Some(key), Some(schedule)) = (job.key, job.schedule) else {
         return Ok(None);
     };
     let of_key = params![queue.id, key];
     let found = find(connection, sql::BEGUN_SCHEDULE, of_key, |row| {
-        row.get::<_, i64>(0)
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
     })?;
-    let Some(id) = found else { return Ok(None) };
+    let Some((id, is_held, old_at)) = found else {
+        return Ok(None);
+    };
+    let _: (i64, bool, i64) = (id, is_held, old_at);
+    let never = StoreTime::NEVER;
     if merge == Merge::Keep {
-        return Ok(Some(Put::Kept(id_of(id))));
+        return Ok(Some((Put::Kept(id_of(id)), never)));
     }
     let values = params![
         id,
@@ -582,7 +593,9 @@ fn reschedule(
         job.options
     ];
     execute(connection, sql::RESCHEDULE, values)?;
-    Ok(Some(Put::Merged(id_of(id))))
+    let earlier = at.min(StoreTime::from_micros(old_at));
+    let announced = if is_held { never } else { earlier };
+    Ok(Some((Put::Merged(id_of(id)), announced)))
 }
 
 /// Settles in order. Also returns whether a job has waited for a key that is now free.
@@ -604,8 +617,17 @@ fn settle_all(
         };
         let verdict = settle(connection, &mut end, now, queue.paused, each)?;
         // The token was valid for a job with a key, so the settle is carried out, or requires a started job.
-        if let Some(key) = key.filter(|_| verdict == Verdict::Done) {
+        if let Some(key) = key.filter(|_| verdict == Verdict::Done)
+            && (each.act.frees_key() || !is_open(connection, queue, each.id)?)
+        {
             frees_key |= execute(connection, sql::BRING_BACK, params![queue.id, key])? > 0;
+        }
+        if let Act::Again { when } = each.act
+            && verdict == Verdict::Done
+        {
+            // A push during the run may have set an earlier time than the holder knows.
+            let known = params![number(each.id), when.resolve(now).as_micros()];
+            frees_key |= find(connection, sql::IS_DUE_BEFORE, known, |_| Ok(()))?.is_some();
         }
         verdicts.push(verdict);
     }
@@ -613,6 +635,16 @@ fn settle_all(
         frees_key |= call_parked(connection, now, queue)?;
     }
     Ok((verdicts, frees_key))
+}
+
+fn is_open(connection: &Connection, queue: Queue, id: JobId) -> Result<bool> {
+    let found = find(
+        connection,
+        sql::IS_OPEN,
+        params![queue.id, number(id)],
+        |_| Ok(()),
+    )?;
+    Ok(found.is_some())
 }
 
 /// `end` is [`sql::DELETE_STARTED`].
@@ -731,6 +763,7 @@ struct Found {
     run: i64,
     /// A handler has it, or may have it because its holder does not confirm starts.
     taken: bool,
+    is_held: bool,
     /// Its holder must be recalled if the job is taken from it.
     is_unconfirmed: bool,
     attempts: u32,
@@ -766,6 +799,7 @@ fn named(
             serial_key: key.filter(|_| queue.per_key > 0),
             run: row.get(8)?,
             taken: (started || is_unconfirmed && at <= now) && due > now,
+            is_held: row.get::<_, Option<[u8; 16]>>(6)?.is_some(),
             is_unconfirmed,
             attempts: row.get(3)?,
             payload: row.get(4)?,
@@ -865,7 +899,13 @@ impl Store for SqliteStore {
                     let at = when.resolve(now);
                     execute(tx, sql::MOVE, params![found.id, at.as_micros()])?;
                     let announced = found.announced(at);
-                    if call_parked(tx, now, found.queue)? {
+                    let frees_key = match &found.serial_key {
+                        Some(key) if found.is_held => {
+                            execute(tx, sql::BRING_BACK, params![found.queue.id, key])? > 0
+                        }
+                        _ => false,
+                    };
+                    if call_parked(tx, now, found.queue)? || frees_key {
                         (Reset::Moved, announced.min(ANYTHING))
                     } else {
                         (Reset::Moved, announced)
@@ -1034,7 +1074,7 @@ impl Store for SqliteStore {
                 return Ok(Fate::Gone);
             };
             let values = params![queue.id, number(id)];
-            if find(tx, sql::IS_OPEN, values, |_| Ok(()))?.is_some() {
+            if is_open(tx, queue, id)? {
                 return Ok(Fate::Open);
             }
             if let Some(error) = find(tx, sql::ERROR_OF, values, |row| row.get(0))? {

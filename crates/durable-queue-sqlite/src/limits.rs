@@ -112,8 +112,8 @@ impl Limits {
         Ok(())
     }
 
-    /// The job's lease has not expired any more.
-    fn forget(&mut self, id: i64) {
+    /// The job has no expired lease any more.
+    pub(super) fn forget(&mut self, id: i64) {
         for limit in &mut self.kinds {
             limit.expired.retain(|other| *other != id);
         }
@@ -168,10 +168,11 @@ impl Limits {
         Ok(any)
     }
 
-    /// The next token of a rate that stops a parked job, or never.
+    /// The next token of a rate whose kind has parked jobs, or never. Also if they lack a place as well: a settle that
+    /// makes room is not announced while there is no token.
     pub(super) fn next_token(&self, connection: &Connection, now: StoreTime) -> Result<StoreTime> {
         let mut first = StoreTime::NEVER;
-        for limit in self.kinds.iter().filter(|limit| limit.places() > 0) {
+        for limit in &self.kinds {
             let next = limit.rate.map(|rate| rate.next(limit.full));
             if let Some(next) = next.filter(|next| *next > now)
                 && limit.is_parked(connection)?

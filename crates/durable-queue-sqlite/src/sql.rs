@@ -10,7 +10,8 @@ pub(super) const COMMIT: &str = "COMMIT";
 pub(super) const QUEUE: &str = "SELECT id, paused, serial_keys, kind_limits
     FROM durable_queue WHERE name = ?1";
 
-pub(super) const PENDING: &str = "SELECT id, at, most, token, cancelled FROM durable_job
+pub(super) const PENDING: &str = "SELECT id, at, most, token, cancelled, token IS NOT NULL
+    FROM durable_job
     WHERE queue = ?1 AND key = ?2 AND run = 0";
 
 pub(super) const INSERT: &str = "INSERT INTO durable_job
@@ -86,10 +87,10 @@ pub(super) const CLAIM_AHEAD: &str = "UPDATE durable_job
     SET token = ?2, due = max(at, ?3), started = 0 WHERE id = ?1";
 
 /// The latest end of another lease of the job's key, also an expired one; and if the job is open, the latest
-/// due time of a started job that waits. The index is named, because `SQLite` would search the latest of all
+/// due time of a started job that waits, without repeating jobs whose next time is after `?4`. The index is named, because `SQLite` would search the latest of all
 /// jobs backwards.
 pub(super) const OTHERS: &str = "SELECT max(due) FILTER (WHERE token IS NOT NULL),
-        max(due) FILTER (WHERE run > 0
+        max(due) FILTER (WHERE run > 0 AND NOT (schedule IS NOT NULL AND attempts = 0 AND at > ?4)
             AND (SELECT run FROM durable_job AS own WHERE own.id = ?3) = 0)
     FROM durable_job INDEXED BY durable_job_key
     WHERE queue = ?1 AND key = ?2 AND id <> ?3";
@@ -156,6 +157,8 @@ pub(super) const AGAIN: &str = concat!(
     " WHERE id = ?1 AND token = ?2 AND started = 1 AND schedule IS NOT NULL AND cancelled = 0"
 );
 
+pub(super) const IS_DUE_BEFORE: &str = "SELECT 1 FROM durable_job WHERE id = ?1 AND due < ?2";
+
 /// Marks a job that a handler has. It is no longer open, and has no schedule.
 pub(super) const MARK: &str = "UPDATE durable_job
     SET schedule = NULL, cancelled = 1, run = CASE WHEN key IS NULL THEN 0 ELSE id END WHERE id = ?1";
@@ -173,12 +176,17 @@ pub(super) const CANCEL_REQUESTS: &str = "SELECT id, token
     WHERE queue = ?1 AND cancelled = 1 AND token IS NOT NULL ORDER BY id LIMIT ?2";
 
 /// The started repeating job of a key.
-pub(super) const BEGUN_SCHEDULE: &str = "SELECT id FROM durable_job INDEXED BY durable_job_key
+pub(super) const BEGUN_SCHEDULE: &str = "SELECT id, token IS NOT NULL, at
+    FROM durable_job INDEXED BY durable_job_key
     WHERE queue = ?1 AND key = ?2 AND run > 0 AND schedule IS NOT NULL ORDER BY run LIMIT 1";
 
-/// A push with a schedule during a run. `most`: the next due time.
+/// A push with a schedule during a run. `most`: the next due time. If no process has the job, its time is that of the
+/// push, unless it is earlier.
 pub(super) const RESCHEDULE: &str = "UPDATE durable_job
-    SET payload = ?2, schedule = ?3, urgent = max(urgent, ?4), most = ?5,
+    SET payload = ?2, schedule = ?3, urgent = max(urgent, ?4), most = CASE WHEN token IS NULL THEN most ELSE ?5 END,
+        due = CASE WHEN token IS NULL THEN min(at, ?5) ELSE due END,
+        at = CASE WHEN token IS NULL THEN min(at, ?5) ELSE at END,
+        place = CASE WHEN token IS NULL THEN NULL ELSE place END,
         kind = ?6, options = ?7 WHERE id = ?1";
 
 pub(super) const RETRY: &str = concat!(
@@ -255,11 +263,13 @@ pub(super) const DEAD: &str = "SELECT
     FROM durable_dead
     WHERE queue = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
 
-/// `OR IGNORE`: fails if the key has a pending job.
+/// `OR IGNORE`: fails if the key has a pending job. A key has only one repeating job, which may have been started.
 pub(super) const REDRIVE: &str = "INSERT OR IGNORE INTO durable_job
     (id, queue, due, at, most, key, payload, schedule, urgent, kind, options, failures)
     SELECT id, queue, ?3, ?3, ?4, key, payload, schedule, urgent, kind, options, failures
-    FROM durable_dead WHERE id = ?2 AND queue = ?1";
+    FROM durable_dead WHERE id = ?2 AND queue = ?1 AND (schedule IS NULL OR NOT EXISTS (
+        SELECT 1 FROM durable_job AS other INDEXED BY durable_job_key
+        WHERE other.queue = ?1 AND other.key = durable_dead.key AND other.schedule IS NOT NULL))";
 
 pub(super) const DELETE_DEAD: &str = "DELETE FROM durable_dead WHERE id = ?2 AND queue = ?1";
 
@@ -334,7 +344,7 @@ pub(super) const ADD_QUEUE: &str = "INSERT INTO durable_queue (name) VALUES (?1)
 
 /// All statements that read jobs, with their numbers of parameters.
 #[cfg(all(test, not(anthill_loom)))]
-pub(super) const READS: [&str; 52] = [
+pub(super) const READS: [&str; 53] = [
     PENDING,
     MERGE,
     DUE_URGENT,
@@ -369,6 +379,7 @@ pub(super) const READS: [&str; 52] = [
     BEGUN_SCHEDULE,
     RESCHEDULE,
     AGAIN,
+    IS_DUE_BEFORE,
     MARK,
     DELETE_MARKED,
     CANCEL_REQUESTS,

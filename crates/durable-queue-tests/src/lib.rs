@@ -23,6 +23,7 @@ pub mod proxy;
 pub mod redis_cluster;
 pub mod redis_sentinel;
 pub mod redis_server;
+pub mod rules;
 pub mod support;
 pub mod threads;
 pub mod tls;

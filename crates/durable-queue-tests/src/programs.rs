@@ -1,13 +1,75 @@
-//! Random programs on a store and on the simulated one: all results must be equal.
+//! Random programs on a store and on the simulated one: all results must be equal. [`rules`](crate::rules) states
+//! what must hold in addition, whatever the simulated store returns.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::time::Duration;
 
-use durable_queue::store::{Act, Claim, ListedJob, Settle};
-use durable_queue::{ErrorKind, JobId, Limit, Merge, NewJob, Store, Token, When, Which};
+use durable_queue::store::{Act, Claim, Claimed, Keep, Lease, ListedJob, Settle, Verdict};
+use durable_queue::testing::ManualStoreClock;
+use durable_queue::{
+    JobId, Limit, Merge, NewJob, Store, StoreClock, StoreTime, Token, When, Which,
+};
 use testkit::Rng;
 
-const STEPS: usize = 60;
-const QUEUE: &str = "queue";
+use crate::rules::{HORIZON, QUEUE, Rules, Sleeper};
+
+const STEPS: usize = 80;
+/// Maximum number of rounds in which all jobs of a program are done, once it has ended.
+const ROUNDS: usize = 300;
+const MANY: u32 = 1_000;
+const KEYS: [&[u8]; 3] = [b"a", b"b", b"\0"];
+
+/// Environment variable with the number of programs per test.
+const VARIABLE: &str = "DURABLE_PROGRAMS";
+
+/// Returns how many programs a test runs.
+pub fn number(otherwise: usize) -> usize {
+    std::env::var(VARIABLE).map_or(otherwise, |number| number.parse().unwrap())
+}
+
+/// A clock that the programs set forward and back, for stores without a clock of their own.
+#[derive(Clone, Debug, Default)]
+pub struct ProgramClock(Arc<AtomicI64>);
+
+impl ProgramClock {
+    /// Sets the clock forward or back by a number of microseconds.
+    pub fn shift(&self, by: i64) {
+        self.0.fetch_add(by, SeqCst);
+    }
+}
+
+impl StoreClock for ProgramClock {
+    fn now(&self) -> StoreTime {
+        let start = ManualStoreClock::START.as_micros();
+        StoreTime::from_micros(start + self.0.load(SeqCst))
+    }
+}
+
+/// A store under test, and the simulated one.
+pub type Both<'a> = [&'a dyn Store; 2];
+
+/// Through which stores sleeping processes are notified.
+pub struct Watched<'a> {
+    pub stores: &'a [&'a dyn Store],
+    /// Returns when all announcements of earlier calls have been heard.
+    pub fence: &'a dyn Fn(),
+}
+
+/// A program in progress.
+struct Program<'a> {
+    rng: &'a mut Rng,
+    stores: Both<'a>,
+    /// Claimed jobs, also after they are settled.
+    held: Vec<(JobId, Token)>,
+    /// The greatest id.
+    last: u64,
+    /// Whether the limit of keys changes within the program.
+    keys_change: bool,
+    rules: Rules,
+    sleepers: Vec<Sleeper>,
+    fence: &'a dyn Fn(),
+}
 
 fn after(rng: &mut Rng) -> When {
     When::After(Duration::from_secs(rng.below(6) as u64))
@@ -31,15 +93,18 @@ fn text(rng: &mut Rng) -> Option<&'static str> {
 fn act(rng: &mut Rng) -> Act<'static> {
     let error = "no";
     let failures = text(rng);
-    match rng.below(10) {
+    let lease = Duration::from_secs(3);
+    match rng.below(13) {
+        12 => Act::Postpone { when: after(rng) },
+        10 | 11 => Act::Keep(Keep {
+            span: Duration::from_secs(rng.below(6) as u64),
+            took: Duration::from_micros(rng.below(1_000_000) as u64),
+            result: rng.chance(2).then_some(b"= \0\n"),
+        }),
         9 => Act::Reject { error, failures },
         8 => Act::Again { when: after(rng) },
-        0 | 1 => Act::Start {
-            lease: Duration::from_secs(3),
-        },
-        2 => Act::Extend {
-            lease: Duration::from_secs(3),
-        },
+        0 | 1 => Act::Start { lease },
+        2 => Act::Extend { lease },
         3 => Act::Ack,
         4 | 5 => Act::Retry {
             when: after(rng),
@@ -50,26 +115,17 @@ fn act(rng: &mut Rng) -> Act<'static> {
     }
 }
 
-fn limit(rng: &mut Rng) -> Limit {
-    let kind = ["one", "two"][rng.below(2)];
-    let most = u32::try_from(rng.below(3)).unwrap() + 1;
-    match rng.below(4) {
-        0 => Limit::per_key(most),
-        1 | 2 => Limit::per_kind(kind, most),
-        _ => Limit::rate_of_kind(kind, most, Duration::from_secs(5)),
-    }
+fn count(rng: &mut Rng, below: usize) -> u32 {
+    u32::try_from(rng.below(below)).unwrap()
 }
 
-/// Sets or removes a limit, unless the store has none.
-fn change_limit(rng: &mut Rng, [ours, twin]: &[&dyn Store; 2]) {
-    let (limit, is_set) = (limit(rng), !rng.chance(3));
-    match ours.limit(QUEUE, &limit, is_set) {
-        Err(error) if error.kind() == ErrorKind::Unsupported => {}
-        result => {
-            result.unwrap();
-            twin.limit(QUEUE, &limit, is_set).unwrap();
-            assert_eq!(ours.limits(QUEUE).unwrap(), twin.limits(QUEUE).unwrap());
-        }
+fn kind_limit(rng: &mut Rng) -> Limit {
+    let kind = ["one", "two"][rng.below(2)];
+    let most = count(rng, 3) + 1;
+    if rng.chance(3) {
+        Limit::rate_of_kind(kind, most, Duration::from_secs(5))
+    } else {
+        Limit::per_kind(kind, most)
     }
 }
 
@@ -82,136 +138,282 @@ fn token(rng: &mut Rng) -> Token {
     }
 }
 
-/// Remembers claimed jobs, also after they are settled.
-fn turn(rng: &mut Rng, [ours, twin]: &[&dyn Store; 2], held: &mut Vec<(JobId, Token)>) {
-    let settles: Vec<Settle<'_>> = (0..rng.below(4))
-        .filter_map(|_| {
-            let at = rng.below(held.len().max(1));
-            let &(id, token) = held.get(at)?;
-            Some(Settle {
-                id,
-                token,
-                act: act(rng),
+impl Program<'_> {
+    /// Makes a call of both stores, whose results must be equal.
+    fn both<R: PartialEq + std::fmt::Debug>(
+        &self,
+        call: impl Fn(&dyn Store) -> durable_queue::store::Result<R>,
+    ) -> R {
+        let [ours, twin] = self.stores.map(|store| call(store).unwrap());
+        assert_eq!(ours, twin);
+        ours
+    }
+
+    fn set(&self, limit: &Limit, is_set: bool) {
+        self.both(|store| store.limit(QUEUE, limit, is_set));
+        self.both(|store| store.limits(QUEUE));
+    }
+
+    /// Sets or removes the limit of keys.
+    fn limit_keys(&mut self) {
+        let most = count(self.rng, 4);
+        if self.rng.chance(2) {
+            self.both(|store| store.serialize_keys(QUEUE, most == 1));
+        } else {
+            self.set(&Limit::per_key(most), most > 0);
+        }
+    }
+
+    fn limit_kinds(&mut self) {
+        let limit = kind_limit(self.rng);
+        let is_set = !self.rng.chance(3);
+        self.set(&limit, is_set);
+    }
+
+    fn turn(&mut self) {
+        let settles: Vec<Settle<'_>> = (0..self.rng.below(4))
+            .filter_map(|_| {
+                let at = self.rng.below(self.held.len().max(1));
+                let &(id, token) = self.held.get(at)?;
+                let act = act(self.rng);
+                Some(Settle { id, token, act })
             })
-        })
-        .collect();
-    let claim = rng.chance(2).then(|| Claim {
-        token: token(rng),
-        max: u32::try_from(rng.below(4)).unwrap(),
-        start: u32::try_from(rng.below(3)).unwrap(),
-        ahead: u32::try_from(rng.below(4)).unwrap(),
-        horizon: Duration::from_secs(1),
-        lease: Duration::from_secs(2),
-        urgent_first: rng.chance(2),
-    });
-    let turn = ours.turn(QUEUE, &settles, claim).unwrap();
-    let same = twin.turn(QUEUE, &settles, claim).unwrap();
-    assert_eq!((turn.now, turn.paused), (same.now, same.paused));
-    assert_eq!(turn.verdicts, same.verdicts, "{settles:?}");
-    let leases = turn.claimed.map(|claimed| {
+            .collect();
+        let rng = &mut *self.rng;
+        let claim = rng.chance(2).then(|| Claim {
+            token: token(rng),
+            max: count(rng, 4),
+            start: count(rng, 3),
+            ahead: count(rng, 4),
+            horizon: HORIZON,
+            lease: Duration::from_secs(2),
+            urgent_first: rng.chance(2),
+        });
+        self.turn_of(&settles, claim);
+    }
+
+    fn turn_of(&mut self, settles: &[Settle<'_>], claim: Option<Claim>) -> Option<Claimed> {
+        let [turn, same] = self
+            .stores
+            .map(|store| store.turn(QUEUE, settles, claim).unwrap());
+        assert_eq!((turn.now, turn.paused), (same.now, same.paused));
+        assert_eq!(turn.verdicts, same.verdicts, "{settles:?}");
+        for (settle, verdict) in settles.iter().zip(turn.verdicts) {
+            if verdict == Verdict::Done {
+                self.rules.settled(turn.now, settle);
+            }
+        }
+        let claimed = turn.claimed?;
         let same = same.claimed.unwrap();
         assert_eq!(claimed.leases, same.leases);
         assert_eq!(
             (claimed.first, claimed.first_free),
             (same.first, same.first_free)
         );
-        claimed.leases
-    });
-    let leases = leases.unwrap_or_default();
-    held.extend(leases.iter().map(|lease| (lease.id, lease.token)));
-}
+        let leases = claimed.leases.iter();
+        self.held
+            .extend(leases.map(|lease| (lease.id, lease.token)));
+        let (listed, limits) = (self.list(), self.stores[0].limits(QUEUE).unwrap());
+        self.rules
+            .check_claim(turn.now, &claimed.leases, &listed, &limits);
+        Some(claimed)
+    }
 
-/// One step on both stores.
-fn step(rng: &mut Rng, stores: &[&dyn Store; 2], held: &mut Vec<(JobId, Token)>, last: &mut u64) {
-    let id = JobId::from_u64(rng.below(usize::try_from(*last).unwrap() + 2) as u64);
-    let keys: [&[u8]; 3] = [b"a", b"b", b"\0"];
-    let key = keys[rng.below(3)];
-    let which = if rng.chance(2) {
-        Which::Id(id)
-    } else {
-        Which::Key(key)
-    };
-    let [ours, twin] = stores;
-    match rng.below(12) {
-        0..=3 => {
-            let payload = rng.next_u64().to_le_bytes();
-            let keyed = rng.chance(2);
-            let job = NewJob {
-                payload: &payload,
-                when: after(rng),
-                key: keyed.then_some(key),
-                merge: merge(rng),
-                schedule: rng.chance(4).then_some(["hourly", "daily"][rng.below(2)]),
-                urgent: rng.chance(3),
-                // Limits apply to kinds.
-                kind: text(rng).or_else(|| text(rng)).or_else(|| text(rng)),
-                options: text(rng),
-            };
-            let puts = ours.enqueue(QUEUE, &[job]).unwrap();
-            assert_eq!(puts, twin.enqueue(QUEUE, &[job]).unwrap());
-            *last = (*last).max(puts[0].id().as_u64());
-        }
-        4..=7 => turn(rng, stores, held),
-        8 => assert_eq!(
-            ours.cancel(QUEUE, which).unwrap(),
-            twin.cancel(QUEUE, which).unwrap()
-        ),
-        9 => {
-            let when = after(rng);
-            let reset = ours.reset(QUEUE, which, when).unwrap();
-            assert_eq!(reset, twin.reset(QUEUE, which, when).unwrap());
-        }
-        10 => {
-            let redriven = ours.redrive(QUEUE, &[id]).unwrap();
-            assert_eq!(redriven, twin.redrive(QUEUE, &[id]).unwrap());
-            let dead = ours.dead(QUEUE, None, 100).unwrap();
-            assert_eq!(dead, twin.dead(QUEUE, None, 100).unwrap());
-        }
-        _ => {
-            let paused = rng.chance(4);
-            ours.pause(QUEUE, paused).unwrap();
-            twin.pause(QUEUE, paused).unwrap();
-            if rng.chance(2) {
-                change_limit(rng, stores);
+    fn list(&self) -> Vec<ListedJob> {
+        self.both(|store| store.list(QUEUE, None, MANY))
+    }
+
+    fn push(&mut self, key: usize) {
+        let rng = &mut *self.rng;
+        let payload = rng.next_u64().to_le_bytes();
+        let keyed = rng.chance(2);
+        // Limits apply to kinds.
+        let kind = if keyed && self.rules.kinds_stay {
+            [Some("one"), Some("two"), None][key]
+        } else {
+            text(rng).or_else(|| text(rng)).or_else(|| text(rng))
+        };
+        let job = NewJob {
+            payload: &payload,
+            when: after(rng),
+            key: keyed.then_some(KEYS[key]),
+            merge: merge(rng),
+            schedule: rng.chance(4).then_some(["hourly", "daily"][rng.below(2)]),
+            urgent: rng.chance(3),
+            kind,
+            options: text(rng),
+        };
+        let puts = self.both(|store| store.enqueue(QUEUE, &[job]));
+        self.last = self.last.max(puts[0].id().as_u64());
+    }
+
+    /// One step on both stores.
+    fn step(&mut self) {
+        let id = self.rng.below(usize::try_from(self.last).unwrap() + 2) as u64;
+        let id = JobId::from_u64(id);
+        let key = self.rng.below(3);
+        let which = if self.rng.chance(2) {
+            Which::Id(id)
+        } else {
+            Which::Key(KEYS[key])
+        };
+        match self.rng.below(14) {
+            0..=3 => self.push(key),
+            4..=7 => self.turn(),
+            8 => _ = self.both(|store| store.cancel(QUEUE, which)),
+            9 => {
+                let when = after(self.rng);
+                _ = self.both(|store| store.reset(QUEUE, which, when));
             }
-            let serial = rng.chance(2);
-            ours.serialize_keys(QUEUE, serial).unwrap();
-            twin.serialize_keys(QUEUE, serial).unwrap();
-            assert_eq!(ours.stats(QUEUE).unwrap(), twin.stats(QUEUE).unwrap());
-            let most = u32::try_from(rng.below(4)).unwrap();
-            let first = ours.list(QUEUE, None, most).unwrap();
-            assert_eq!(first, twin.list(QUEUE, None, most).unwrap());
-            let after = first.last().map(ListedJob::position);
-            let rest = ours.list(QUEUE, after, 100).unwrap();
-            assert_eq!(rest, twin.list(QUEUE, after, 100).unwrap());
+            10 => _ = self.both(|store| store.redrive(QUEUE, &[id])),
+            11 => {
+                let most = count(self.rng, 4);
+                self.both(|store| store.delete_done(QUEUE, most));
+                if self.rng.chance(8) {
+                    self.both(|store| store.delete_dead(QUEUE, &[id]));
+                }
+            }
+            12 => {
+                let paused = self.rng.chance(4);
+                self.both(|store| store.pause(QUEUE, paused));
+            }
+            _ => {
+                if self.rng.chance(2) {
+                    self.limit_kinds();
+                }
+                if self.keys_change {
+                    self.limit_keys();
+                }
+            }
+        }
+        self.compare(id);
+    }
+
+    /// Compares all that the stores return about their jobs.
+    fn compare(&mut self, id: JobId) {
+        self.both(|store| store.fate(QUEUE, id));
+        self.both(|store| store.stats(QUEUE));
+        self.both(|store| store.dead(QUEUE, None, MANY));
+        self.both(|store| store.cancel_requests(QUEUE));
+        let most = count(self.rng, 4);
+        let first = self.both(|store| store.list(QUEUE, None, most));
+        let after = first.last().map(ListedJob::position);
+        let rest = self.both(|store| store.list(QUEUE, after, MANY));
+        if !self.keys_change {
+            let now = self.stores[0].turn(QUEUE, &[], None).unwrap().now;
+            let limits = self.stores[0].limits(QUEUE).unwrap();
+            self.rules.check_keys(now, &[first, rest].concat(), &limits);
+        }
+        if let Some(&(_, token)) = self.held.last() {
+            let lease = Duration::from_secs(3);
+            self.both(|store| {
+                let mut held = store.held_by(QUEUE, token, lease)?;
+                // The position is the end of the lease in one list, and the due time in the other.
+                held.sort_by_key(|lease| lease.id);
+                Ok(held)
+            });
         }
     }
-    let marked = ours.cancel_requests(QUEUE).unwrap();
-    assert_eq!(marked, twin.cancel_requests(QUEUE).unwrap());
-    if let Some(&(_, token)) = held.last() {
-        let lease = Duration::from_secs(3);
-        let ours = ours.held_by(QUEUE, token, lease).unwrap();
-        let mut twin = twin.held_by(QUEUE, token, lease).unwrap();
-        // The position is the end of the lease in one list, and the due time in the other.
-        let mut ours = ours;
-        ours.sort_by_key(|lease| lease.id);
-        twin.sort_by_key(|lease| lease.id);
-        assert_eq!(ours, twin);
+
+    /// The sleeping processes claim, if they are awake, or find no job, if they are not.
+    fn look(&mut self) {
+        if self.rng.chance(2) {
+            return;
+        }
+        (self.fence)();
+        let now = self.stores[0].turn(QUEUE, &[], None).unwrap().now;
+        let asleep: Vec<bool> = self
+            .sleepers
+            .iter()
+            .map(|it| it.falls_asleep(now))
+            .collect();
+        let claim = Claim {
+            token: token(self.rng),
+            max: 1,
+            start: 1,
+            ahead: 0,
+            horizon: Duration::ZERO,
+            lease: Duration::from_secs(2),
+            urgent_first: self.rng.chance(2),
+        };
+        let claimed = self.turn_of(&[], Some(claim)).unwrap();
+        assert!(
+            claimed.leases.is_empty() || !asleep.contains(&true),
+            "a job is claimed that no sleeping process knows of: {:?}",
+            claimed.leases
+        );
+        for sleeper in &self.sleepers {
+            sleeper.wakes_at(claimed.first);
+        }
+    }
+
+    /// Ends all jobs. None of them waits forever.
+    fn drain(&mut self, shift: &impl Fn(i64)) {
+        self.both(|store| store.pause(QUEUE, false));
+        for _ in 0..ROUNDS {
+            let claim = Claim {
+                token: token(self.rng),
+                max: MANY,
+                start: MANY,
+                ahead: 0,
+                horizon: Duration::ZERO,
+                lease: Duration::from_secs(2),
+                urgent_first: true,
+            };
+            let claimed = self.turn_of(&[], Some(claim)).unwrap();
+            let act = |lease: &Lease| match lease.schedule {
+                // A repeating job does not keep the others from running.
+                Some(_) if self.stores[0].stats(QUEUE).unwrap().jobs > 1 => Act::Again {
+                    when: Duration::from_secs(30).into(),
+                },
+                _ => Act::Ack,
+            };
+            let settles: Vec<_> = claimed.leases.iter().map(|it| it.settle(act(it))).collect();
+            self.turn_of(&settles, None);
+            let listed = self.list();
+            if listed.iter().all(|job| job.schedule.is_some()) {
+                return;
+            }
+            shift(3_000_000);
+        }
+        panic!("these jobs wait forever: {:?}", self.list());
     }
 }
 
-/// Runs one program on both stores. `advance` moves their clocks.
-pub fn run(rng: &mut Rng, stores: &[&dyn Store; 2], advance: impl Fn(Duration)) {
-    let (mut held, mut last) = (Vec::new(), 0);
-    let serial = rng.chance(2);
-    for store in stores {
-        store.serialize_keys(QUEUE, serial).unwrap();
+/// Runs one program on both stores. `shift` sets their clocks forward or back by a number of microseconds.
+pub fn run(rng: &mut Rng, stores: &Both<'_>, watched: &Watched<'_>, shift: impl Fn(i64)) {
+    let mut program = Program {
+        stores: *stores,
+        held: Vec::new(),
+        last: 0,
+        keys_change: rng.chance(2),
+        rules: Rules::new(rng.chance(2), rng.chance(4)),
+        sleepers: watched
+            .stores
+            .iter()
+            .map(|store| Sleeper::of(*store))
+            .collect(),
+        fence: watched.fence,
+        rng,
+    };
+    if !program.rng.chance(4) {
+        program.limit_keys();
     }
-    for _ in 0..rng.below(3) {
-        change_limit(rng, stores);
+    for _ in 0..program.rng.below(3) {
+        program.limit_kinds();
     }
     for _ in 0..STEPS {
-        step(rng, stores, &mut held, &mut last);
-        advance(Duration::from_millis(500 * rng.below(4) as u64));
+        program.step();
+        program.look();
+        if program.rules.has_jumps && program.rng.chance(10) {
+            // Not before the first job's time.
+            shift(-1_000_000);
+            for sleeper in &program.sleepers {
+                sleeper.wakes_at(StoreTime::from_micros(i64::MIN));
+            }
+        }
+        shift(500_000 * i64::from(count(program.rng, 4)));
+        program.look();
     }
+    program.drain(&shift);
 }

@@ -28,16 +28,17 @@
 //!    unless another job of its key is open; then it waits as a separate job. So after its start, a job ends
 //!    only by an acknowledgement, a burial or a cancel.
 //! 9. With [serial keys](Store::serialize_keys), a claim does not take a job while a live lease holds another
-//!    job of its key, nor an open job while another job of its key, which has been started, waits. A claim
-//!    that finds such a job postpones it: to the horizon after the end of that lease, or after the due time
-//!    of the other job, and by at least [`SHORTLY`]. Ending the lease, or cancelling the other job, restores
-//!    its own due time. A claim that takes a job fences off every holder of another job of its key whose
-//!    lease has expired.
+//!    job of its key, nor an open job while another job of its key, which has been started, waits. A repeating
+//!    job that waits for its next time does not count, because it never ends. A claim that finds such a job
+//!    postpones it: to the horizon after the end of that lease, or after the due time of the other job, and by
+//!    at least [`SHORTLY`]. Ending the lease by a settle, a reset or a merge, or cancelling the other job,
+//!    restores its own due time. A claim that takes a job fences off every holder of another job of its key
+//!    whose lease has expired.
 //! 10. A push with a schedule whose key has a started job with a schedule changes that job: it gets the new
-//!     payload and schedule, and its next run is due no later than the push requests. With
-//!     [`Merge::Keep`](crate::Merge::Keep) the push changes nothing. A push with a schedule whose point in
-//!     time has passed changes no job either ([`NewJob::policy`]), because that time may have been processed
-//!     already.
+//!     payload and schedule, and its next run is due no later than the push requests. A held job
+//!     gets that time when its run has ended, a waiting one at once. With [`Merge::Keep`](crate::Merge::Keep) the
+//!     push changes nothing. A push with a schedule whose point in time has passed changes no job either
+//!     ([`NewJob::policy`]), because that time may have been processed already.
 //! 11. A cancel of a job that a handler has, or may have by requirement 5, *marks* the job. By a key, it marks
 //!     all such jobs of the key, whichever job it returns. A marked job is no longer open, and has no schedule.
 //!     If its holder returns it (by a retry, a release or a repetition), it is deleted as by an
@@ -52,10 +53,10 @@
 //! 13. [Limits](Store::limit) hold for all processes, in the transaction of each claim. A job that a limit of
 //!     its kind stops is *parked*: it can be claimed at [`StoreTime::NEVER`], and keeps its own due time. It
 //!     is *called*, which restores that time, as soon as there is room. At most as many parked jobs are called
-//!     as there is room, urgent ones first, then by due time: after the settles of a turn that end a lease, at
-//!     the start and the end of each claim, and when a cancel, reset, merge or change of a limit makes room.
-//!     A claim parks at most [`PARK_LIMIT`] jobs. Its [`first`](Claimed::first) is not later than the next
-//!     token of a rate that stops a parked job.
+//!     as there is room, urgent ones first, then by due time: after the settles of a turn that end a lease,
+//!     including postponements, at the start and the end of each claim, and when a cancel, reset, merge or
+//!     change of a limit makes room. A claim parks at most [`PARK_LIMIT`] jobs. Its [`first`](Claimed::first)
+//!     is not later than the next token of a rate whose kind has parked jobs.
 //! 14. With a maximum of held jobs, the number of jobs that have a token is not raised above it, started or
 //!     not: a job that is claimed ahead has its place. A claim that needs the place of an expired lease fences
 //!     off its holder, those first whose leases ended first. A claim takes a token of a rate for the time at
@@ -202,7 +203,8 @@ pub trait Store: Send + Sync + 'static {
     fn dead(&self, queue: &str, after: Option<JobId>, most: u32) -> Result<Vec<DeadJob>>;
 
     /// Makes dead letters jobs again, under their ids, due at once and without previous attempts; then calls
-    /// the notifiers. Returns their number, without those that do not exist or whose key has an open job.
+    /// the notifiers. Returns their number, without those that do not exist, or whose key has an open job, and
+    /// without repeating ones whose key has a repeating job.
     ///
     /// # Errors
     /// The store's error.
@@ -347,13 +349,16 @@ impl<'a> Act<'a> {
         )
     }
 
-    /// Returns whether the change ends the lease, so that another job of the key may be claimed. A postponement does
-    /// too, but must not bring back the jobs that wait for the key, of which the postponed one is the first. For stores.
+    /// Returns whether the change ends the lease, so that its place under a limit of its kind is free. For stores.
     pub fn ends_lease(&self) -> bool {
-        !matches!(
-            self,
-            Self::Start { .. } | Self::Extend { .. } | Self::Postpone { .. }
-        )
+        !matches!(self, Self::Start { .. } | Self::Extend { .. })
+    }
+
+    /// Returns whether the change ends the lease, and another job of the key may be claimed. A postponement must not bring
+    /// back the jobs that wait for the key, of which the postponed one is the first, unless it ends a marked job. For
+    /// stores.
+    pub fn frees_key(&self) -> bool {
+        self.ends_lease() && !matches!(self, Self::Postpone { .. })
     }
 
     /// Returns the time at which the job may be due after the change, or a past time if it is the job's own

@@ -56,14 +56,7 @@ BEGIN
     o_payload := v_found.o_payload;
     IF NOT o_taken THEN
         DELETE FROM SCHEMA.job j WHERE j.id = v_found.o_id RETURNING j.key INTO v_key;
-        -- With limits of keys, restores the due times of jobs that waited for it.
-        UPDATE SCHEMA.job j SET due = j.at
-        WHERE j.queue = v_found.o_queue AND j.key = v_key AND j.token IS NULL AND j.due IS DISTINCT FROM j.at
-            AND (j.place < 0) IS NOT TRUE
-            AND (SELECT q.serial_keys OR q.per_key > 0 FROM SCHEMA.queue q WHERE q.id = v_found.o_queue);
-        IF FOUND THEN
-            PERFORM SCHEMA.notify(v_found.o_queue, (-9223372036854775808)::bigint, '');
-        END IF;
+        PERFORM SCHEMA.leave_key(v_found.o_queue, v_key);
     END IF;
     IF p_key IS NOT NULL THEN
         UPDATE SCHEMA.job j SET schedule = NULL
@@ -117,6 +110,8 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_now bigint := SCHEMA.clock();
     v_found record;
+    v_key bytea;
+    v_held boolean;
 BEGIN
     SELECT * INTO v_found FROM SCHEMA.named_5(p_queue, p_id, p_key);
     IF NOT FOUND THEN
@@ -126,10 +121,14 @@ BEGIN
     o_due := SCHEMA.resolve(v_now, p_time, p_delay);
     o_soon := o_due < SCHEMA.after(v_now, SOON);
     IF NOT o_taken THEN
+        SELECT j.key, j.token IS NOT NULL INTO v_key, v_held FROM SCHEMA.job j WHERE j.id = v_found.o_id;
         UPDATE SCHEMA.job j SET due = o_due, at = o_due, most = greatest(j.most, o_due), token = NULL,
             started = false, place = NULL, cancelled = false
         WHERE j.id = v_found.o_id;
         PERFORM SCHEMA.reopen(v_found.o_id);
+        IF v_held THEN
+            PERFORM SCHEMA.leave_key(v_found.o_queue, v_key);
+        END IF;
         IF v_found.o_unconfirmed THEN
             PERFORM SCHEMA.recall(v_found.o_queue);
         END IF;
@@ -250,7 +249,7 @@ LANGUAGE sql AS $$
     FROM SCHEMA.dead_letters_10(p_queue, p_after, p_most) d
 $$;
 
--- Skips letters whose key has an open job.
+-- Skips letters whose key has an open job, and repeating ones whose key has a repeating job.
 CREATE OR REPLACE FUNCTION SCHEMA.redrive(p_queue text, p_ids bigint[]) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -263,7 +262,8 @@ BEGIN
         INSERT INTO SCHEMA.job (id, queue, due, at, key, payload, schedule, urgent, kind, options, failures)
         SELECT d.id, d.queue, v_now, v_now, d.key, d.payload, d.schedule, d.urgent, d.kind, d.options, d.failures
         FROM SCHEMA.dead d
-        WHERE d.id = v_id AND d.queue = v_queue FOR UPDATE
+        WHERE d.id = v_id AND d.queue = v_queue AND (d.schedule IS NULL OR NOT EXISTS (
+            SELECT FROM SCHEMA.job j WHERE j.queue = v_queue AND j.key = d.key AND j.schedule IS NOT NULL)) FOR UPDATE
         ON CONFLICT DO NOTHING;
         IF FOUND THEN
             DELETE FROM SCHEMA.dead d WHERE d.id = v_id;

@@ -214,9 +214,10 @@ BEGIN
         -- A push with a schedule changes the started repeating job of its key.
         v_begun := NULL;
         IF v_new.schedule IS NOT NULL THEN
-            SELECT j.id INTO v_begun FROM SCHEMA.job j
+            SELECT j.id, j.at, j.token, j.place INTO v_old FROM SCHEMA.job j
             WHERE j.queue = v_queue AND j.key = v_new.key AND j.run <> 0 AND j.schedule IS NOT NULL
             ORDER BY j.run LIMIT 1 FOR UPDATE;
+            v_begun := v_old.id;
         END IF;
         IF v_begun IS NOT NULL THEN
             o_id := v_begun;
@@ -225,10 +226,19 @@ BEGIN
             END IF;
             o_put := CASE WHEN v_new.merge = 0 THEN 2 ELSE 1 END;
             o_due := c_never;
-            o_soon := false;
+            IF o_put = 1 AND v_old.token IS NULL THEN
+                -- No process has it: it is due at this time at the latest.
+                o_due := least(v_old.at, v_at);
+                v_frees_place := v_frees_place OR v_old.place > 0;
+            END IF;
             UPDATE SCHEMA.job j SET payload = v_new.payload, schedule = v_new.schedule,
-                urgent = j.urgent OR v_new.urgent, most = v_at, kind = v_new.kind, options = v_new.options
-            WHERE j.id = v_begun AND v_new.merge <> 0;
+                urgent = j.urgent OR v_new.urgent, kind = v_new.kind, options = v_new.options,
+                most = CASE WHEN j.token IS NULL THEN j.most ELSE v_at END,
+                due = least(j.due, o_due), at = least(j.at, o_due),
+                place = CASE WHEN j.token IS NOT NULL THEN j.place END
+            WHERE j.id = v_begun AND o_put = 1;
+            o_soon := o_due < SCHEMA.after(v_now, SOON);
+            v_first := least(v_first, o_due);
             v_merged := v_merged OR o_put = 1;
             RETURN NEXT;
             CONTINUE;
@@ -256,6 +266,9 @@ BEGIN
                 WHERE j.id = o_id;
                 v_merged := true;
                 v_frees_place := v_frees_place OR v_old.place > 0;
+                IF v_old.token IS NOT NULL THEN
+                    PERFORM SCHEMA.leave_key(v_queue, v_new.key);
+                END IF;
                 IF SCHEMA.is_unconfirmed(v_old.token) THEN
                     PERFORM SCHEMA.recall(v_queue);
                 END IF;

@@ -14,6 +14,12 @@ LANGUAGE sql AS $$
     SELECT pg_advisory_xact_lock(hashtextextended('CHANNEL', p_queue))
 $$;
 
+-- A job that was held or called when its limit was removed keeps the number, which is never used again.
+CREATE OR REPLACE FUNCTION SCHEMA.has_no_place(p_place bigint) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+    SELECT p_place IS NULL OR NOT EXISTS (SELECT FROM SCHEMA.kind_limit l WHERE l.id = p_place)
+$$;
+
 -- Gives places to held jobs of a kind that have none. Returns whether all have one: it skips locked jobs. `p_all`: the
 -- limit is new, so places under limits of other kinds do not count. Otherwise, a push during the run may have changed
 -- the kind of a repeating job, which keeps the place that it has.
@@ -28,12 +34,12 @@ BEGIN
         SELECT h.id FROM SCHEMA.job h
         WHERE h.queue = p_queue AND h.token IS NOT NULL AND h.due <= c_never AND h.kind = p_kind
             AND (p_all AND h.place IS DISTINCT FROM p_limit
-                OR h.place IS NULL AND (h.schedule IS NULL OR h.most = c_never))
+                OR SCHEMA.has_no_place(h.place) AND (h.schedule IS NULL OR h.most = c_never))
         FOR UPDATE SKIP LOCKED
     ));
     SELECT count(*) INTO v_missed FROM SCHEMA.job h
     WHERE h.queue = p_queue AND h.token IS NOT NULL AND h.due <= c_never AND h.kind = p_kind
-        AND h.place IS NULL AND (h.schedule IS NULL OR h.most = c_never);
+        AND SCHEMA.has_no_place(h.place) AND (h.schedule IS NULL OR h.most = c_never);
     RETURN v_missed = 0;
 END
 $$;
@@ -128,22 +134,35 @@ BEGIN
 END
 $$;
 
--- Returns the next token of a rate that stops a parked job, if it comes after `p_now`. The subqueries are evaluated per
--- limit: as joins they could read all parked jobs.
+-- Returns the next token of a rate whose kind has parked jobs, if it comes after `p_now`. Also if they lack a place as well:
+-- a settle that makes room is not announced while there is no token. The subquery is evaluated per limit: as a join it
+-- could read all parked jobs.
 CREATE OR REPLACE FUNCTION SCHEMA.next_token(p_queue bigint, p_now bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
 BEGIN
     RETURN (
         SELECT min(n.next) FROM (
-            SELECT l.id, l.most, greatest(l.filled, p_now) - l.slack AS next FROM SCHEMA.kind_limit l
+            SELECT l.id, greatest(l.filled, p_now) - l.slack AS next FROM SCHEMA.kind_limit l
             WHERE l.queue = p_queue AND l.jobs IS NOT NULL
         ) n
         WHERE n.next > p_now
             AND (SELECT j.id FROM SCHEMA.job j WHERE j.place = -n.id LIMIT 1) IS NOT NULL
-            AND (n.most IS NULL OR n.most > (
-                SELECT count(*) FILTER (WHERE j.token IS NOT NULL AND j.due > p_now)
-                FROM SCHEMA.job j WHERE j.place = n.id))
     );
+END
+$$;
+
+-- A job of a key is no longer held, or does not exist any more. With limits of keys, restores the due times of jobs that
+-- waited for it, and notifies all processes.
+CREATE OR REPLACE FUNCTION SCHEMA.leave_key(p_queue bigint, p_key bytea) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE SCHEMA.job j SET due = j.at
+    WHERE j.queue = p_queue AND j.key = p_key AND j.token IS NULL AND j.due IS DISTINCT FROM j.at
+        AND (j.place < 0) IS NOT TRUE
+        AND (SELECT q.serial_keys OR q.per_key > 0 FROM SCHEMA.queue q WHERE q.id = p_queue);
+    IF FOUND THEN
+        PERFORM SCHEMA.notify(p_queue, (-9223372036854775808)::bigint, '');
+    END IF;
 END
 $$;
 

@@ -132,10 +132,12 @@ BEGIN
                 SELECT count(*), array_agg(o.due ORDER BY o.due, o.id) FILTER (WHERE o.token IS NOT NULL),
                     array_agg(o.id ORDER BY o.due, o.id) FILTER (WHERE o.token IS NOT NULL),
                     array_agg(o.place ORDER BY o.due, o.id) FILTER (WHERE o.token IS NOT NULL),
-                    max(o.due) FILTER (WHERE o.run <> 0 AND v_job.run = 0)
+                    max(o.due) FILTER (WHERE o.run <> 0 AND v_job.run = 0 AND NOT o.is_between_runs)
                 INTO v_locked, v_ends, v_ids, v_places, v_begun
                 FROM (
-                    SELECT j.id, j.due, j.token, j.run, j.place FROM SCHEMA.job j
+                    SELECT j.id, j.due, j.token, j.run, j.place,
+                        j.schedule IS NOT NULL AND j.attempts = 0 AND j.at > p_now AS is_between_runs
+                    FROM SCHEMA.job j
                     WHERE j.queue = p_queue AND j.key = v_job.key AND j.id <> v_job.id
                     FOR UPDATE SKIP LOCKED
                 ) o;

@@ -335,6 +335,7 @@ BEGIN
             FROM unnest(p_ids, p_tokens) WITH ORDINALITY AS a(id, token, ord) ORDER BY a.ord
         );
     END IF;
+    o_free_key := false;
     IF p_apart AND cardinality(p_acts) > 0 THEN
         v_done := SCHEMA.settle_many(v_queue, v_now, p_acts, p_ids, p_tokens, p_times);
     END IF;
@@ -355,7 +356,12 @@ BEGIN
             END) THEN
                 v_done := v_done || v_each.ord::integer;
                 IF v_each.act > 2 THEN
-                    v_back := least(v_back, (SELECT j.due FROM SCHEMA.job j WHERE j.id = v_each.id));
+                    SELECT least(v_back, min(j.due)),
+                        -- A push during the run has set an earlier time than the holder knows.
+                        o_free_key OR coalesce(v_each.act = 6
+                            AND min(j.due) < SCHEMA.resolve(v_now, v_each.time, v_each.delay), false)
+                    INTO v_back, o_free_key
+                    FROM SCHEMA.job j WHERE j.id = v_each.id;
                 END IF;
             ELSIF v_each.act = 0 AND EXISTS (
                 SELECT FROM SCHEMA.job j WHERE j.id = v_each.id AND j.token = v_each.token)
@@ -364,12 +370,13 @@ BEGIN
             END IF;
         END LOOP;
     END IF;
-    o_free_key := false;
     IF v_per_key > 0 AND cardinality(v_done) > 0 THEN
         -- Jobs that are no longer leased. Starts and extensions end no lease.
         v_keys := ARRAY(
             SELECT k.key FROM unnest(v_keys, p_acts) WITH ORDINALITY AS k(key, act, ord)
-            WHERE k.act > 1 AND k.act <> 7 AND k.key IS NOT NULL AND k.ord = ANY (v_done)
+            WHERE k.act > 1 AND k.key IS NOT NULL AND k.ord = ANY (v_done)
+                -- Jobs that wait for a postponed job keep waiting. A marked one no longer exists.
+                AND (k.act <> 7 OR NOT EXISTS (SELECT FROM SCHEMA.job j WHERE j.id = p_ids[k.ord]))
         );
         -- Restores the due times of postponed jobs, which are earlier, but not of parked ones. `>` would imply the condition of
         -- `job_due`, so that the plan could read all jobs by that index.
@@ -379,10 +386,10 @@ BEGIN
                 AND j.token IS NULL AND j.due IS DISTINCT FROM j.at AND (j.place < 0) IS NOT TRUE
             RETURNING j.due
         )
-        SELECT count(*) > 0, least(v_back, min(f.due)) INTO o_free_key, v_back FROM freed f;
+        SELECT o_free_key OR count(*) > 0, least(v_back, min(f.due)) INTO o_free_key, v_back FROM freed f;
     END IF;
     IF v_kinds THEN
-        v_ends_lease := EXISTS (SELECT FROM unnest(p_acts) AS a(act) WHERE a.act > 1 AND a.act <> 7);
+        v_ends_lease := EXISTS (SELECT FROM unnest(p_acts) AS a(act) WHERE a.act > 1);
         IF v_ends_lease OR p_token IS NOT NULL THEN
             PERFORM SCHEMA.lock_limits(v_queue);
             -- Leases that other turns have ended in the meantime end before this claim.

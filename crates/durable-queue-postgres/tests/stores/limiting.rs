@@ -130,6 +130,24 @@ fn jobs_of_a_claim_that_began_before_the_limit_count() {
     assert_eq!(database.get::<i64>(PLACES), 1);
 }
 
+/// The job was called under a limit that was removed, and its claim began before the next limit.
+#[test]
+fn jobs_called_under_a_removed_limit_count_like_others() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let store = &database.store;
+    let running = one_runs_and_one_is_parked(store, MAIL);
+    assert_eq!(settle(store, &running, Act::Ack), Verdict::Done);
+    let limit = Limit::per_kind(KIND, 1);
+    store.limit("queue", &limit, false).unwrap();
+    store.enqueue("queue", &[MAIL]).unwrap();
+    let mut other = begun(&database, CLAIM);
+    watchdog(LIMIT, || set(store, &limit));
+    other.batch_execute("COMMIT").unwrap();
+    assert!(claim(store).leases.is_empty());
+}
+
 /// It waits for another transaction before it claims.
 #[test]
 fn a_turn_that_began_before_the_limit_leaves_the_claim_to_the_next_turn() {

@@ -37,15 +37,16 @@ use durable_queue::testing::{ManualStoreClock, SimStore};
 use durable_queue::{Cancelled, NewJob, Store as _, Which};
 use durable_queue_postgres::PostgresOptions;
 use durable_queue_postgres::PostgresStore;
-use sync_shim::ManualClock;
 use testkit::Rng;
 
 use durable_queue_tests::address::{POSTGRES, address};
 use durable_queue_tests::anywhere::works_on_any_thread;
 use durable_queue_tests::cancelling::handlers_learn_of_cancels_and_jobs_keep_their_failures;
+use durable_queue_tests::programs::{self, ProgramClock, Watched};
+use durable_queue_tests::rules::Fence;
 #[cfg(target_os = "linux")]
 use durable_queue_tests::threads::two_hundred_queues_have_few_threads;
-use durable_queue_tests::{alike, disturbed, programs, proxy, tls};
+use durable_queue_tests::{alike, disturbed, proxy, tls};
 
 /// A separate schema per test, removed at its end.
 struct Database {
@@ -249,17 +250,23 @@ fn random_programs_get_the_same_results_from_postgres_and_the_simulation() {
         return;
     };
     let mut rng = Rng::from_env();
-    for _ in 0..PROGRAMS {
+    let other = database.another_store();
+    for _ in 0..programs::number(PROGRAMS) {
         let start = ManualStoreClock::START.as_micros();
         database.sql(&format!(
-            "TRUNCATE SCHEMA.job, SCHEMA.dead, SCHEMA.queue, SCHEMA.kind_limit RESTART IDENTITY;
+            "TRUNCATE SCHEMA.job, SCHEMA.dead, SCHEMA.done, SCHEMA.queue, SCHEMA.kind_limit RESTART IDENTITY;
             UPDATE SCHEMA.test_clock SET time = {start}"
         ));
-        let clock = ManualStoreClock::new(&ManualClock::new());
+        let clock = ProgramClock::default();
         let sim = SimStore::new(clock.clone());
-        programs::run(&mut rng, &[&database.store, &sim], |by| {
-            clock.advance(by);
-            database.advance(by);
+        let fence = Fence::new(&other, &database.store);
+        let watched = Watched {
+            stores: &[&other],
+            fence: &|| fence.wait(),
+        };
+        programs::run(&mut rng, &[&database.store, &sim], &watched, |by| {
+            clock.shift(by);
+            database.sql(&format!("UPDATE SCHEMA.test_clock SET time = time + {by}"));
         });
     }
 }

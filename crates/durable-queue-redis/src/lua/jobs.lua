@@ -303,6 +303,15 @@ local function of_key(key)
   return jobs
 end
 
+-- Returns the started repeating job of the key.
+local function begun_schedule(key)
+  for _, job in ipairs(of_key(key)) do
+    if job.ran and job.schedule then
+      return job
+    end
+  end
+end
+
 -- The last bit of the token says that the holder does not confirm starts.
 local function is_unconfirmed(job)
   return job.token and string.byte(job.token, 16) % 2 == 1

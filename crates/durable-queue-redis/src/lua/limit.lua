@@ -42,7 +42,7 @@ local function set_kind()
   local is_new = not (limit and (limit.most or limit.tokens))
   local is_set = ARGV[6] ~= nil
   if is_new and not is_set then
-    return
+    return call_parked(now)
   end
   limit = limit or { kind = kind, most = false, tokens = false, per = false, interval = false, full = -NEVER }
   if sort == 'kind' then

@@ -196,7 +196,8 @@ local function load_limits()
     return earliest
   end
 
-  -- Stores the tokens that were taken. Returns the next token of a rate that stops a parked job, or "never".
+  -- Stores the tokens that were taken. Returns the next token of a rate whose kind has parked jobs, or "never". Also if
+  -- they lack a place as well: a settle that makes room is not announced while there is no token.
   local function end_claim(now)
     local first = NEVER
     for _, limit in pairs(limits) do
@@ -204,7 +205,7 @@ local function load_limits()
         save(limit)
       end
       local next = limit.tokens and next_token(limit, now)
-      if next and next > now and free_places(limit, now) > 0 and #entries(limit, 'p', 1) > 0 then
+      if next and next > now and #entries(limit, 'p', 1) > 0 then
         first = math.min(first, next)
       end
     end

@@ -1,5 +1,6 @@
 -- Second part of `enqueue.lua`: inserts the jobs from the first one that has a policy.
 local any_merged = false
+local per_key = redis.call('HGET', STATE, 'serial_keys')
 
 local function given(text)
   return text ~= '' and string.sub(text, 2)
@@ -12,15 +13,6 @@ end
 
 -- Otherwise the new time, up to the bound set by the first push.
 local merged_times = { earliest = math.min, latest = math.max }
-
--- Returns the started repeating job of the key.
-local function begun_schedule(key)
-  for _, job in ipairs(of_key(key)) do
-    if job.ran and job.schedule then
-      return job
-    end
-  end
-end
 
 while ARGV[index] do
   local when, payload, policy = ARGV[index], ARGV[index + 1], ARGV[index + 2]
@@ -53,10 +45,13 @@ while ARGV[index] do
       else
         letters[#letters + 1] = 'm'
         any_merged = true
-        if begun then
+        if begun and old.token then
           -- The job is due at this time after its run.
           old.most = at
           change(old)
+        elseif begun then
+          free(old, math.min(old.at, at))
+          earliest = math.min(earliest, old.at)
         else
           local merged = merged_times[policy]
           at = merged and merged(old.at, at) or math.min(at, old.most)
@@ -64,7 +59,11 @@ while ARGV[index] do
           if is_unconfirmed(old) then
             recall()
           end
+          local was_held = old.token
           free(old, at)
+          if was_held and per_key and bring_back(key) then
+            at = -NEVER
+          end
           old.most = schedule and NEVER or old.most
           earliest = math.min(earliest, at)
         end

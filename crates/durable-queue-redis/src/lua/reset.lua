@@ -11,10 +11,15 @@ end
 if is_unconfirmed(job) then
   recall()
 end
+local was_held = job.token
 put_at(job, resolve(ARGV[6], now))
 reopen(job)
 unmark(job)
+local earliest = job.due
+if was_held and job.key and redis.call('HGET', STATE, 'serial_keys') and bring_back(job.key) then
+  earliest = -NEVER
+end
 write()
-local earliest = math.min(job.due, call_parked(now))
+earliest = math.min(earliest, call_parked(now))
 announce(earliest)
 return { 1, earliest }

@@ -27,7 +27,7 @@ end
 -- Delay of a job that has to wait for another one of its key, which is due now.
 local SHORTLY = 1000
 
-local freed = false
+local freed, any_waited = false, false
 -- Keys of jobs that are no longer held, if keys have a limit.
 local ended = {}
 local any_ends = false
@@ -113,8 +113,10 @@ local function settle(act, job, value, failures)
     if any_extras and extras_of(job).failures then
       change_extras(job, { failures = false })
     end
-    -- A push during the run may have set an earlier time.
-    free(job, math.min(resolve(value, now), job.most))
+    local at = resolve(value, now)
+    -- A push during the run may have set an earlier time, of which the holder does not know.
+    any_waited = any_waited or job.most < at
+    free(job, math.min(at, job.most))
     job.attempts, job.most = 0, NEVER
     reopen(job)
     freed = true
@@ -140,18 +142,18 @@ end
 for index = 1, count do
   local act, token, value = ARGV[4 * index + 1], ARGV[4 * index + 3], ARGV[4 * index + 4]
   local job = known[ids[index]]
-  local ends_lease = act ~= 'start' and act ~= 'extend' and act ~= 'postpone'
+  local ends_lease = act ~= 'start' and act ~= 'extend'
   any_ends = any_ends or ends_lease
   if not job or job.is_gone or job.token ~= token then
     verdicts[index] = 's'
   else
     verdicts[index] = settle(act, job, value, histories[index])
-    if per_key and job.key and ends_lease then
+    -- Jobs that wait for a postponed job keep waiting. A marked one is gone.
+    if per_key and job.key and ends_lease and verdicts[index] == 'd' and (act ~= 'postpone' or job.is_gone) then
       push(ended, job.key)
     end
   end
 end
-local any_waited = false
 for _, key in ipairs(ended) do
   any_waited = bring_back(key) or any_waited
 end
@@ -244,7 +246,9 @@ local function has_its_key(job)
       held = math.max(held, other.due)
       push(others, other)
     end
-    if other ~= job and other.ran and not job.ran then
+    -- A repeating job that waits for its next time does not come before an open one.
+    local is_between_runs = other.schedule and other.attempts == 0 and other.at > now
+    if other ~= job and other.ran and not job.ran and not is_between_runs then
       begun = math.max(begun, other.due, after(now, SHORTLY))
     end
   end

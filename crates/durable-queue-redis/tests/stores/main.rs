@@ -30,17 +30,17 @@ use durable_queue::conformance::Fixture;
 use durable_queue::testing::{ManualStoreClock, SimStore};
 use durable_queue_redis::RedisOptions;
 use durable_queue_redis::RedisStore;
-use sync_shim::ManualClock;
 use testkit::Rng;
 
 use durable_queue_tests::address::{REDIS, address};
 use durable_queue_tests::anywhere::works_on_any_thread;
 use durable_queue_tests::cancelling::handlers_learn_of_cancels_and_jobs_keep_their_failures;
+use durable_queue_tests::programs::{self, ProgramClock, Watched};
+use durable_queue_tests::rules::Fence;
 #[cfg(target_os = "linux")]
 use durable_queue_tests::threads::two_hundred_queues_have_few_threads;
 use durable_queue_tests::{
-    alike, anywhere, disturbed, programs, proxy, redis_cluster, redis_sentinel, redis_server,
-    support, tls,
+    alike, anywhere, disturbed, proxy, redis_cluster, redis_sentinel, redis_server, support, tls,
 };
 
 /// A separate prefix per test, whose keys are removed at its end.
@@ -192,14 +192,20 @@ fn random_programs_get_the_same_results_from_redis_and_the_simulation() {
         return;
     };
     let mut rng = Rng::from_env();
-    for _ in 0..PROGRAMS {
+    let other = keys.another_store();
+    for _ in 0..programs::number(PROGRAMS) {
         keys.delete_all();
         keys.set_clock();
-        let clock = ManualStoreClock::new(&ManualClock::new());
+        let clock = ProgramClock::default();
         let sim = SimStore::new(clock.clone());
-        programs::run(&mut rng, &[&keys.store, &sim], |by| {
-            clock.advance(by);
-            keys.advance(by);
+        let fence = Fence::new(&other, &keys.store);
+        let watched = Watched {
+            stores: &[&other],
+            fence: &|| fence.wait(),
+        };
+        programs::run(&mut rng, &[&keys.store, &sim], &watched, |by| {
+            clock.shift(by);
+            keys.run::<i64>(cmd("INCRBY").arg(keys.key("clock")).arg(by));
         });
     }
 }

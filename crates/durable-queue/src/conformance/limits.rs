@@ -168,6 +168,30 @@ pub fn a_released_job_of_a_full_kind_is_the_next_one(fixture: &impl Fixture) {
     assert_eq!(start_one(store).id, second);
 }
 
+/// To another job of its kind. Watches are notified.
+pub fn a_postponed_job_leaves_its_place(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let when = When::After(SECOND * 100);
+    for is_marked in [false, true] {
+        let (first, second) = one_runs_and_one_waits(store);
+        if is_marked {
+            let cancelled = store.cancel(QUEUE, Which::Id(first.id));
+            assert!(!cancelled.expect("an answer").is_gone());
+        }
+        let heard = Heard::new();
+        let mut watch = store.watch(QUEUE, heard.notifier()).expect("a watch");
+        heard.earliest();
+        let postpone = Act::Postpone { when };
+        assert_eq!(settle(store, &first, postpone), Verdict::Done);
+        heard.is_announced(&mut *watch, "the place");
+        assert_eq!(store.stats(QUEUE).expect("figures").due, 1);
+        let lease = start_one(store);
+        assert_eq!(lease.id, second);
+        assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
+        _ = store.cancel(QUEUE, Which::Id(first.id)).expect("an answer");
+    }
+}
+
 /// From its holder: by a cancel, a reset or a merge. Watches are notified.
 pub fn a_claim_ahead_that_is_taken_makes_room(fixture: &impl Fixture) {
     let store = fixture.store();
@@ -494,6 +518,19 @@ pub fn a_rate_and_a_maximum_of_a_kind_hold_at_the_same_time(fixture: &impl Fixtu
     assert!(start(store).is_empty(), "the maximum remains");
 }
 
+/// The claim that found no place says when there is a token: the end of the job that runs is not announced before.
+pub fn a_claim_of_a_full_kind_returns_the_next_token_of_its_rate(fixture: &impl Fixture) {
+    let store = fixture.store();
+    set(store, &Limit::rate_of_kind(KIND, 1, SECOND * 10));
+    let (first, second) = one_runs_and_one_waits(store);
+    let answer = turn(store, &[], Some(claim_of(10, 10)));
+    let answered = answer.claimed.expect("a claim was asked for");
+    assert!(answered.first <= answer.now.after(SECOND * 10));
+    assert_eq!(settle(store, &first, Act::Ack), Verdict::Done);
+    fixture.advance(SECOND * 10);
+    assert_eq!(start_one(store).id, second);
+}
+
 /// And a job that waits for its key leaves its place to another one.
 pub fn limits_of_keys_and_kinds_hold_at_the_same_time(fixture: &impl Fixture) {
     let store = fixture.store();
@@ -540,6 +577,88 @@ pub fn at_most_the_maximum_of_a_key_is_held(fixture: &impl Fixture) {
     let of_key = leases.iter().filter(|lease| next.contains(&lease.id));
     assert_eq!(of_key.count(), 1);
     assert_eq!(extend(store, &second), Verdict::Done);
+}
+
+/// From its holder: by a cancel, a reset or a merge. Watches are notified.
+pub fn a_claim_ahead_that_is_taken_makes_room_for_its_key(fixture: &impl Fixture) {
+    let store = fixture.store();
+    set(store, &Limit::per_key(2));
+    let later = When::After(SECOND * 100);
+    let push = |when| put_one(store, keyed("key", b"job", when, Merge::Latest));
+    let by_cancel: &dyn Fn(&_) = &|id| {
+        let cancelled = store.cancel(QUEUE, Which::Id(*id)).expect("an answer");
+        assert!(cancelled.is_gone());
+    };
+    let by_reset: &dyn Fn(&_) = &|id| {
+        let reset = store.reset(QUEUE, Which::Id(*id), later);
+        assert_eq!(reset.expect("a reset"), Reset::Moved);
+    };
+    let by_merge: &dyn Fn(&_) = &|id| assert_eq!(push(later), *id);
+    for take in [by_cancel, by_reset, by_merge] {
+        let [running, waiting] = [0, 1].map(|_| {
+            push(When::NOW);
+            start_one(store)
+        });
+        let ahead = push(HORIZON.into());
+        let retry = Act::retry(When::NOW);
+        assert_eq!(settle(store, &waiting, retry), Verdict::Done);
+        let claim = Claim {
+            urgent_first: false,
+            ..claim_of(1, 0)
+        };
+        // The one that is due is started last.
+        let until = When::After(HORIZON);
+        let moved = store.reset(QUEUE, Which::Id(waiting.id), until);
+        assert_eq!(moved.expect("a reset"), Reset::Moved);
+        let moved = store.reset(QUEUE, Which::Id(ahead), (HORIZON / 2).into());
+        assert_eq!(moved.expect("a reset"), Reset::Moved);
+        let claimed = turn(store, &[], Some(claim)).claimed;
+        let leases = claimed.expect("a claim was asked for").leases;
+        assert_eq!(ids(&leases), [ahead]);
+        let moved = store.reset(QUEUE, Which::Id(waiting.id), When::NOW);
+        assert_eq!(moved.expect("a reset"), Reset::Moved);
+        assert!(start(store).is_empty(), "two of the key are held");
+        let heard = Heard::new();
+        let mut watch = store.watch(QUEUE, heard.notifier()).expect("a watch");
+        heard.earliest();
+        take(&ahead);
+        heard.is_announced(&mut *watch, "the place");
+        let lease = start_one(store);
+        assert_eq!(lease.id, waiting.id);
+        for lease in [&lease, &running] {
+            assert_eq!(settle(store, lease, Act::Ack), Verdict::Done);
+        }
+        _ = store.cancel(QUEUE, Which::Id(ahead)).expect("an answer");
+    }
+}
+
+/// By its key, after its lease has expired: it needs no place, and another expired lease of its kind stays valid.
+pub fn a_job_that_waits_for_its_key_has_left_its_place(fixture: &impl Fixture) {
+    let store = fixture.store();
+    set(store, &Limit::per_kind(KIND, 2));
+    let late = put_one(store, mail(When::NOW));
+    let late_lease = start_one(store);
+    assert_eq!(late_lease.id, late);
+    fixture.advance(SECOND);
+    let first = NewJob {
+        urgent: true,
+        ..keyed_mail("key", When::NOW)
+    };
+    put_one(store, first);
+    start_one(store);
+    put_one(store, keyed("key", b"other", When::NOW, Merge::Keep));
+    let other = start_one(store);
+    set(store, &Limit::per_key(1));
+    fixture.advance(LEASE / 2);
+    assert_eq!(extend(store, &other), Verdict::Done);
+    fixture.advance(LEASE / 2);
+    let urgent = NewJob {
+        urgent: true,
+        ..mail(When::NOW)
+    };
+    let urgent = put_one(store, urgent);
+    assert_eq!(start_one(store).id, urgent);
+    assert_eq!(extend(store, &late_lease), Verdict::Done);
 }
 
 /// As with a maximum of a kind.

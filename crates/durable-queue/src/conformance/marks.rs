@@ -244,7 +244,8 @@ pub fn a_reset_removes_the_mark(fixture: &impl Fixture) {
 pub fn a_marked_job_that_is_returned_frees_its_key(fixture: &impl Fixture) {
     let store = fixture.store();
     store.serialize_keys(QUEUE, true).expect("an answer");
-    for act in [Act::retry(SECOND.into()), Act::Release] {
+    let when = When::After(SECOND);
+    for act in [Act::retry(when), Act::Release, Act::Postpone { when }] {
         let id = put_one(store, keyed("key", b"job", When::NOW, Merge::Keep));
         let running = start_one(store);
         assert_eq!(running.id, id);

@@ -88,6 +88,7 @@ macro_rules! conformance_tests {
             a_parked_job_keeps_its_due_time
             each_end_of_a_lease_makes_room_for_a_job_of_its_kind
             a_released_job_of_a_full_kind_is_the_next_one
+            a_postponed_job_leaves_its_place
             a_claim_ahead_that_is_taken_makes_room
             a_job_claimed_ahead_holds_a_place_of_its_kind
             a_dead_holder_keeps_its_place_until_its_lease_ends
@@ -105,9 +106,12 @@ macro_rules! conformance_tests {
             a_rate_that_is_set_again_has_no_more_tokens
             a_job_claimed_ahead_takes_a_token
             a_rate_and_a_maximum_of_a_kind_hold_at_the_same_time
+            a_claim_of_a_full_kind_returns_the_next_token_of_its_rate
             limits_of_keys_and_kinds_hold_at_the_same_time
             at_most_the_maximum_of_a_key_is_held
             an_expired_lease_is_valid_until_its_place_of_a_key_is_needed
+            a_claim_ahead_that_is_taken_makes_room_for_its_key
+            a_job_that_waits_for_its_key_has_left_its_place
             a_free_place_is_announced_to_watches
             no_more_than_the_maximum_of_a_kind_run_across_processes
         }
@@ -175,12 +179,15 @@ macro_rules! conformance_tests {
             a_cancel_ends_a_repeating_job
             a_repeating_job_repeats_while_its_key_has_an_open_job
             a_repeating_push_changes_the_running_job_and_creates_none
+            the_time_of_a_repeating_push_during_a_run_is_announced
+            a_repeating_push_makes_a_waiting_job_due_earlier
             a_repeating_push_after_its_time_changes_no_job
             a_repeating_push_creates_a_job_next_to_a_running_one_without_a_schedule
             a_cancel_by_key_ends_all_schedules_of_the_key
             a_merge_replaces_the_schedule
             a_merge_with_a_schedule_ends_the_bound_of_a_debounce
             a_dead_letter_keeps_its_schedule
+            a_redrive_of_a_repeating_job_is_rejected_while_another_of_its_key_runs
             a_job_returns_to_its_key_after_an_earlier_start_of_the_same_turn
             a_due_urgent_job_is_claimed_before_others
             a_claim_takes_no_more_urgent_jobs_than_it_asks_for
@@ -193,10 +200,12 @@ macro_rules! conformance_tests {
             a_job_that_waited_for_its_key_keeps_its_due_time
             each_end_of_a_job_frees_its_key
             a_returning_job_is_not_overtaken_by_the_next_of_its_key
+            a_job_runs_between_the_runs_of_the_repeating_job_of_its_key
             a_cancel_of_a_waiting_job_frees_its_key
             a_cancel_of_another_job_of_the_key_keeps_the_running_jobs_lease
             a_turn_that_frees_a_key_claims_the_waiting_job
             a_stale_settle_does_not_affect_other_jobs_of_its_key
+            an_ack_of_a_job_that_was_not_started_frees_no_key
             an_extended_lease_keeps_its_key
             a_dead_holder_keeps_its_key_until_its_lease_ends
             a_returning_job_waits_for_a_running_job_of_its_key

@@ -1,5 +1,6 @@
 //! A job with a schedule is due again when it is acknowledged, under its id, until it is cancelled.
 
+use super::contents::Heard;
 use super::{
     Fixture, LEASE, QUEUE, SECOND, claim_ahead, claimed, job, keyed, put, put_one, settle, start,
     start_one, turn,
@@ -161,6 +162,60 @@ pub fn a_repeating_push_changes_the_running_job_and_creates_none(fixture: &impl 
     assert_eq!(start_one(store).id, id);
 }
 
+/// Processes that sleep do not know of it, nor does the holder.
+pub fn the_time_of_a_repeating_push_during_a_run_is_announced(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let id = put_one(store, repeating("key", When::NOW));
+    let running = start_one(store);
+    let heard = Heard::new();
+    let watch = store.watch(QUEUE, heard.notifier()).expect("a watch");
+    assert_eq!(put(store, &[repeating("key", SECOND)]), [Put::Merged(id)]);
+    heard.earliest();
+    let answer = turn(store, &[running.settle(again(SECOND * 100))], None);
+    assert_eq!(answer.verdicts, [Verdict::Done]);
+    let earliest = heard.earliest().expect("an announcement");
+    assert!(earliest <= answer.now.after(SECOND));
+    drop(watch);
+}
+
+/// It waits for its next time as a separate job, because its key has an open job.
+pub fn a_repeating_push_makes_a_waiting_job_due_earlier(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let id = put_one(store, repeating("key", When::NOW));
+    let lease = start_one(store);
+    let open = put_one(store, keyed("key", b"open", SECOND * 1_000, Merge::Keep));
+    assert_eq!(settle(store, &lease, again(SECOND * 100)), Verdict::Done);
+    let push = |when: When, merge| {
+        let job = NewJob {
+            schedule: Some("daily"),
+            ..keyed("key", b"new", when, merge)
+        };
+        put(store, &[job])[0]
+    };
+    let earlier = When::After(SECOND * 10);
+    assert_eq!(push(earlier, Merge::Keep), Put::Kept(id));
+    assert_eq!(push(earlier, Merge::Earliest), Put::Merged(id));
+    assert_eq!(
+        push(When::After(SECOND * 50), Merge::Earliest),
+        Put::Merged(id)
+    );
+    fixture.advance(SECOND * 10);
+    let lease = start_one(store);
+    assert_eq!((lease.id, &lease.payload[..]), (id, &b"new"[..]));
+    // Only once.
+    assert_eq!(settle(store, &lease, again(SECOND * 100)), Verdict::Done);
+    fixture.advance(SECOND * 99);
+    assert!(start(store).is_empty());
+    fixture.advance(SECOND);
+    assert_eq!(start_one(store).id, id);
+    assert!(
+        store
+            .cancel(QUEUE, open.into())
+            .expect("an answer")
+            .is_gone()
+    );
+}
+
 /// That run may be done already. The caller pushes again with the next time.
 pub fn a_repeating_push_after_its_time_changes_no_job(fixture: &impl Fixture) {
     let store = fixture.store();
@@ -307,4 +362,28 @@ pub fn a_dead_letter_keeps_its_schedule(fixture: &impl Fixture) {
     let lease = start_one(store);
     assert_eq!(settle(store, &lease, again(SECOND)), Verdict::Done);
     assert_eq!(listed(store).len(), 1);
+}
+
+/// Otherwise each of its times would come twice.
+pub fn a_redrive_of_a_repeating_job_is_rejected_while_another_of_its_key_runs(
+    fixture: &impl Fixture,
+) {
+    let store = fixture.store();
+    let buried = put_one(store, repeating("key", When::NOW));
+    let lease = start_one(store);
+    assert_eq!(settle(store, &lease, Act::bury("")), Verdict::Done);
+    put_one(store, repeating("key", When::NOW));
+    let running = start_one(store);
+    let redriven = || store.redrive(QUEUE, &[buried]).expect("an answer");
+    assert_eq!(redriven(), 0);
+    assert_eq!(settle(store, &running, again(SECOND)), Verdict::Done);
+    assert_eq!(redriven(), 0);
+    assert_eq!(listed(store).len(), 1);
+    let cancelled = store.cancel(QUEUE, running.id.into());
+    assert!(cancelled.expect("an answer").is_gone());
+    // A running job without a schedule is no reason.
+    put_one(store, keyed("key", b"once", When::NOW, Merge::Keep));
+    start_one(store);
+    assert_eq!(redriven(), 1);
+    assert_eq!(start_one(store).id, buried);
 }

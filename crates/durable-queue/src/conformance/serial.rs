@@ -97,19 +97,14 @@ pub fn a_returning_job_is_not_overtaken_by_the_next_of_its_key(fixture: &impl Fi
     let back_off = SECOND * 100;
     let when = When::After(back_off);
     // The last job is reset after its holder has died.
-    let acts = [
-        Act::retry(when),
-        Act::Again { when },
-        Act::Postpone { when },
-        Act::Release,
-    ];
+    let acts = [Act::retry(when), Act::Postpone { when }, Act::Release];
     for act in acts.map(Some).into_iter().chain([None]) {
         store
             .serialize_keys(QUEUE, true)
             .expect("the store takes it");
-        let repeats = matches!(act, Some(Act::Again { .. }));
+        // A repeating job that has not done its run is no exception.
         let first = NewJob {
-            schedule: repeats.then_some("hourly"),
+            schedule: Some("hourly"),
             ..keyed("key", b"first", When::NOW, Merge::Keep)
         };
         let first = put_one(store, first);
@@ -134,6 +129,40 @@ pub fn a_returning_job_is_not_overtaken_by_the_next_of_its_key(fixture: &impl Fi
         assert_eq!((lease.id, &lease.payload[..]), (second, &b"second"[..]));
         assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
     }
+}
+
+/// Otherwise it would wait forever, because a repeating job does not end. A repeating job whose time has come is next.
+pub fn a_job_runs_between_the_runs_of_the_repeating_job_of_its_key(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let when = When::After(SECOND * 100);
+    store
+        .serialize_keys(QUEUE, true)
+        .expect("the store takes it");
+    let repeating = NewJob {
+        schedule: Some("hourly"),
+        ..keyed("key", b"repeating", When::NOW, Merge::Keep)
+    };
+    let repeating = put_one(store, repeating);
+    let run = start_one(store);
+    let second = push(store, "key", b"second");
+    assert!(start(store).is_empty(), "its key is held");
+    assert_eq!(settle(store, &run, Act::Again { when }), Verdict::Done);
+    let lease = start_one(store);
+    assert_eq!(lease.id, second);
+    let third = push(store, "key", b"third");
+    assert!(start(store).is_empty(), "its key is held");
+    fixture.advance(SECOND * 100);
+    let extend = Act::Extend { lease: LEASE };
+    assert_eq!(settle(store, &lease, extend), Verdict::Done);
+    assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
+    let past = StoreTime::from_micros(0);
+    let reset = store.reset(QUEUE, Which::Id(third), past.into());
+    assert_eq!(reset.expect("a reset"), Reset::Moved);
+    let run = start_one(store);
+    assert_eq!(run.id, repeating);
+    assert!(start(store).is_empty(), "its key is held");
+    assert_eq!(settle(store, &run, Act::Again { when }), Verdict::Done);
+    assert_eq!(start_one(store).id, third);
 }
 
 /// And notifies watches.
@@ -200,6 +229,31 @@ pub fn a_stale_settle_does_not_affect_other_jobs_of_its_key(fixture: &impl Fixtu
     assert_eq!(reset.expect("a reset"), Reset::Moved);
     let (verdicts, leases) = acked(&[&dead]);
     assert_eq!((verdicts, leases), (vec![Verdict::Stale], vec![]));
+}
+
+/// It is as stale as one of another holder.
+pub fn an_ack_of_a_job_that_was_not_started_frees_no_key(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let both = two_that_run(store);
+    store
+        .serialize_keys(QUEUE, true)
+        .expect("the store takes it");
+    for lease in &both {
+        let retried = settle(store, lease, Act::retry(When::NOW));
+        assert_eq!(retried, Verdict::Done);
+    }
+    let held = claim_ahead(store);
+    fixture.advance(SECOND);
+    assert!(start(store).is_empty(), "its key is held");
+    let waits_until = || {
+        let jobs = store.list(QUEUE, None, 2).expect("a list");
+        let other = jobs.iter().find(|job| job.id != held.id);
+        other.expect("two jobs").due
+    };
+    let until = waits_until();
+    assert!(until > held.due.after(LEASE / 2), "it was postponed");
+    assert_eq!(settle(store, &held, Act::Ack), Verdict::Stale);
+    assert_eq!(waits_until(), until);
 }
 
 /// But no longer.

@@ -165,6 +165,11 @@ impl Job {
         self.token.is_some_and(|token| token.is_unconfirmed())
     }
 
+    /// It has done a run, and the time of the next one is to come.
+    fn is_between_runs(&self, now: StoreTime) -> bool {
+        self.schedule.is_some() && self.attempts == 0 && self.at > now
+    }
+
     /// Returns the announced time when the job is taken from its holder and becomes due at `at`.
     fn announced(&self, at: StoreTime) -> StoreTime {
         if self.is_unconfirmed() { RECALL } else { at }
@@ -228,6 +233,15 @@ impl Queue {
         }
     }
 
+    /// Brings back the jobs that wait for a key, if one of its jobs was held.
+    fn leave_key(&mut self, key: Option<&[u8]>, was_held: bool) -> StoreTime {
+        if was_held && self.bring_back(key) {
+            ANYTHING
+        } else {
+            StoreTime::NEVER
+        }
+    }
+
     fn put(&mut self, now: StoreTime, job: &NewJob<'_>) -> (Put, StoreTime) {
         let (new, merge) = (job.when.resolve(now), job.policy(now));
         let repeats = |(id, old): (JobId, &Job)| (old.ran && old.schedule.is_some()).then_some(id);
@@ -239,22 +253,28 @@ impl Queue {
             let old = self.jobs.get_mut(&id).expect("the job exists");
             old.replace_contents(job);
             old.schedule = job.schedule.map(str::to_owned);
-            old.most = new;
-            return (Put::Merged(id), StoreTime::NEVER);
+            if old.token.is_some() {
+                old.most = new;
+                return (Put::Merged(id), StoreTime::NEVER);
+            }
+            let at = old.at.min(new);
+            old.free(at);
+            return (Put::Merged(id), at);
         }
         if let Some(id) = job.key.and_then(|key| self.open(key)) {
             let old = self.jobs.get_mut(&id).expect("the job is pending");
             return match merge.merged(old.at, old.most, new) {
                 None => (Put::Kept(id), StoreTime::NEVER),
                 Some(at) => {
-                    let announced = old.announced(at);
+                    let (announced, was_held) = (old.announced(at), old.token.is_some());
                     old.free(at);
                     old.replace_contents(job);
                     if let Some(schedule) = job.schedule {
                         old.schedule = Some(schedule.to_owned());
                         old.most = StoreTime::NEVER;
                     }
-                    (Put::Merged(id), announced)
+                    let frees = self.leave_key(job.key, was_held);
+                    (Put::Merged(id), announced.min(frees))
                 }
             };
         }
@@ -290,8 +310,14 @@ impl Queue {
         let settle = |each: &Settle<'_>| {
             let key = self.jobs.get(&each.id).and_then(|job| job.key.clone());
             let verdict = self.settle(now, each);
-            if verdict == Verdict::Done && each.act.ends_lease() {
+            let frees = each.act.frees_key() || !self.jobs.contains_key(&each.id);
+            if verdict == Verdict::Done && frees {
                 frees_key |= self.bring_back(key.as_deref());
+            }
+            if let Act::Again { when } = each.act {
+                // A push during the run has set an earlier time than the holder knows.
+                let job = self.jobs.get(&each.id).filter(|_| verdict == Verdict::Done);
+                frees_key |= job.is_some_and(|job| job.due < when.resolve(now));
             }
             verdict
         };
@@ -329,7 +355,9 @@ impl Queue {
         let others: Vec<&mut Job> = others.collect();
         let held = others.iter().filter(|job| job.token.is_some());
         let lease = held.map(|job| job.due).max().filter(|end| *end > now);
-        let begun = others.iter().filter(|job| is_open && job.ran);
+        let begun = others
+            .iter()
+            .filter(|job| is_open && job.ran && !job.is_between_runs(now));
         // A parked job has no time.
         let again = |due| match due {
             StoreTime::NEVER => now.after(claim.lease),
@@ -482,12 +510,13 @@ impl Queue {
         any
     }
 
-    /// The next token of a rate that stops a parked job.
+    /// The next token of a rate whose kind has parked jobs, also if they lack a place as well: a settle that makes room
+    /// is not announced while there is no token.
     fn next_token(&self, now: StoreTime) -> Option<StoreTime> {
         let stopped = self
             .limits
             .iter()
-            .filter(|(kind, _)| self.places(kind, now) > 0 && !self.parked(kind).is_empty());
+            .filter(|(kind, _)| !self.parked(kind).is_empty());
         let tokens = stopped.filter_map(|(_, limit)| Some(limit.rate?.next(limit.full)));
         tokens.filter(|at| *at > now).min()
     }
@@ -502,6 +531,7 @@ impl Queue {
         };
         let is_new = is_set && !self.limits.contains_key(kind);
         if !is_set && !self.limits.contains_key(kind) {
+            self.call_parked(now);
             return;
         }
         let limits = self.limits.entry(kind.clone()).or_default();
@@ -856,10 +886,12 @@ impl Store for SimStore {
                 Some(id) => {
                     let job = queue.jobs.get_mut(&id).expect("the job exists");
                     let at = when.resolve(now);
-                    let announced = job.announced(at);
+                    let (announced, was_held) = (job.announced(at), job.token.is_some());
                     job.put_at(at);
                     job.cancelled = false;
+                    let key = job.key.clone();
                     queue.reopen(id);
+                    let announced = announced.min(queue.leave_key(key.as_deref(), was_held));
                     let frees = queue.call_parked(now).then_some(ANYTHING);
                     (Reset::Moved, announced.min(frees.unwrap_or(never)))
                 }
@@ -985,10 +1017,12 @@ impl Store for SimStore {
             let count = self.step(name, |queue, now| {
                 let mut count = 0;
                 for id in ids {
-                    let key = queue.dead.get(id).map(|dead| dead.key.clone());
-                    let is_free =
-                        |key: Option<Vec<u8>>| key.is_none_or(|key| queue.open(&key).is_none());
-                    if !key.is_some_and(is_free) {
+                    let is_free = |dead: &DeadJob| {
+                        let repeats = dead.schedule.is_some();
+                        let mut of_key = dead.key.iter().flat_map(|key| queue.of_key(key));
+                        !of_key.any(|(_, job)| !job.ran || repeats && job.schedule.is_some())
+                    };
+                    if !queue.dead.get(id).is_some_and(is_free) {
                         continue;
                     }
                     let dead = queue.dead.remove(id).expect("the job exists");

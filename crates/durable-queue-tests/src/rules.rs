@@ -1,0 +1,202 @@
+//! What must hold after each step of a random program, as far as it can be seen from outside a store: no limit is
+//! exceeded, no job waits without a reason, and no process sleeps while there is a job for it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use durable_queue::store::{Act, JobState, Lease, ListedJob, Settle, Watch};
+use durable_queue::{JobId, Limit, Notifier, Store, StoreTime};
+
+pub(crate) const QUEUE: &str = "queue";
+/// How long before their times jobs are claimed.
+pub(crate) const HORIZON: Duration = Duration::from_secs(1);
+
+/// What the program knows of the jobs' waits.
+pub(crate) struct Rules {
+    /// No job changes its kind, so the list tells under which limit it is held.
+    pub(crate) kinds_stay: bool,
+    /// The clock is set back at times. Then jobs may wait for the end of a former lease, or for their own time.
+    pub(crate) has_jumps: bool,
+    /// Until when jobs were postponed by their holders.
+    postponed: BTreeMap<JobId, StoreTime>,
+}
+
+fn is_live(job: &ListedJob) -> bool {
+    job.state != JobState::Waiting
+}
+
+fn is_parked(job: &ListedJob) -> bool {
+    job.due == StoreTime::NEVER && job.at != StoreTime::NEVER
+}
+
+fn live<'a>(listed: &'a [ListedJob], is_meant: impl Fn(&ListedJob) -> bool + 'a) -> usize {
+    let live = listed.iter().filter(|job| is_live(job) && is_meant(job));
+    live.count()
+}
+
+fn per_key(limits: &[Limit]) -> usize {
+    let most = limits.iter().find_map(|limit| match limit {
+        Limit::PerKey { most } => Some(*most as usize),
+        _ => None,
+    });
+    most.unwrap_or(0)
+}
+
+impl Rules {
+    pub(crate) fn new(kinds_stay: bool, has_jumps: bool) -> Self {
+        let postponed = BTreeMap::new();
+        Self {
+            kinds_stay,
+            has_jumps,
+            postponed,
+        }
+    }
+
+    pub(crate) fn settled(&mut self, now: StoreTime, settle: &Settle<'_>) {
+        if let Act::Postpone { when } = settle.act {
+            self.postponed.insert(settle.id, when.resolve(now));
+        }
+    }
+
+    /// After a claim: it has exceeded no limit, and has called as many parked jobs as there is room for.
+    pub(crate) fn check_claim(
+        &self,
+        now: StoreTime,
+        leases: &[Lease],
+        listed: &[ListedJob],
+        limits: &[Limit],
+    ) {
+        let per_key = per_key(limits);
+        for lease in leases
+            .iter()
+            .filter(|lease| per_key > 0 && lease.key.is_some())
+        {
+            let held = live(listed, |job| job.key == lease.key);
+            assert!(held <= per_key, "{held} jobs of a key are held: {listed:?}");
+        }
+        if !self.kinds_stay {
+            return;
+        }
+        for job in listed.iter().filter(|job| is_parked(job)) {
+            let is_limited = limits.iter().any(|limit| match limit {
+                Limit::PerKind { kind, .. } | Limit::RateOfKind { kind, .. } => {
+                    job.kind.as_ref() == Some(kind)
+                }
+                _ => false,
+            });
+            assert!(is_limited, "{job:?} is parked without a limit");
+        }
+        for limit in limits {
+            let Limit::PerKind { kind, most } = limit else {
+                continue;
+            };
+            let (most, is_its) = (*most as usize, |job: &ListedJob| {
+                job.kind.as_ref() == Some(kind)
+            });
+            let held = live(listed, is_its);
+            let has_more = leases.iter().any(|lease| lease.kind.as_ref() == Some(kind));
+            assert!(
+                held <= most || !has_more,
+                "{held} jobs of the kind {kind} are held: {listed:?}"
+            );
+            let has_rate = limits.iter().any(
+                |limit| matches!(limit, Limit::RateOfKind { kind: other, .. } if other == kind),
+            );
+            let mut its = listed.iter().filter(|job| is_its(job));
+            let may_start = |job: &&ListedJob| !is_live(job) && job.due <= now.after(HORIZON);
+            let called = its.clone().filter(may_start).count();
+            assert!(
+                self.has_jumps || has_rate || held + called >= most || !its.any(is_parked),
+                "jobs of the kind {kind} are parked, although there is room: {listed:?}"
+            );
+        }
+    }
+
+    /// The limit of keys has been the same since the first push. A job that waits for its key has a reason.
+    pub(crate) fn check_keys(&self, now: StoreTime, listed: &[ListedJob], limits: &[Limit]) {
+        if self.has_jumps {
+            return;
+        }
+        let per_key = per_key(limits);
+        for job in listed {
+            // A lease may have ended in the meantime.
+            let waits =
+                !is_live(job) && !is_parked(job) && job.at <= now && job.due > now.after(HORIZON);
+            if !waits || self.postponed.get(&job.id) >= Some(&job.due) {
+                continue;
+            }
+            let is_next = |other: &ListedJob| {
+                let repeats = other.schedule.is_some() && other.attempts == 0 && other.at > now;
+                is_live(other) || !repeats
+            };
+            let has_reason = match per_key {
+                _ if job.key.is_none() => false,
+                1 => listed
+                    .iter()
+                    .any(|other| other.id != job.id && other.key == job.key && is_next(other)),
+                most => most > 0 && live(listed, |other| other.key == job.key) >= most,
+            };
+            assert!(has_reason, "{job:?} waits without a reason: {listed:?}");
+        }
+    }
+}
+
+/// A process that has found no job, and sleeps until the time that its last claim has returned, or until it is
+/// notified.
+pub(crate) struct Sleeper {
+    wakes: Arc<AtomicI64>,
+    _watch: Box<dyn Watch>,
+}
+
+impl Sleeper {
+    pub(crate) fn of(store: &dyn Store) -> Self {
+        let wakes = Arc::new(AtomicI64::new(i64::MIN));
+        let told = Arc::clone(&wakes);
+        let notifier = Notifier::new(move |due| _ = told.fetch_min(due.as_micros(), SeqCst));
+        Self {
+            wakes,
+            _watch: store.watch(QUEUE, notifier).unwrap(),
+        }
+    }
+
+    /// Returns whether it sleeps. Forgets all announcements, because its next claim reads the store.
+    pub(crate) fn falls_asleep(&self, now: StoreTime) -> bool {
+        self.wakes.swap(i64::MAX, SeqCst) > now.as_micros()
+    }
+
+    pub(crate) fn wakes_at(&self, first: StoreTime) {
+        self.wakes.fetch_min(first.as_micros(), SeqCst);
+    }
+}
+
+/// Waits until a store has heard the announcements of other processes. They come in the order of the calls.
+pub struct Fence<'a> {
+    other: &'a dyn Store,
+    heard: Receiver<StoreTime>,
+    _watch: Box<dyn Watch>,
+}
+
+impl<'a> Fence<'a> {
+    const NAME: &'static str = "fence";
+
+    /// `listener`: the store that hears. `other`: another store of the same data.
+    pub fn new(listener: &dyn Store, other: &'a dyn Store) -> Self {
+        let (sender, heard) = channel();
+        let notifier = Notifier::new(move |due| _ = sender.send(due));
+        let watch = listener.watch(Self::NAME, notifier).unwrap();
+        Self {
+            other,
+            heard,
+            _watch: watch,
+        }
+    }
+
+    pub fn wait(&self) {
+        while self.heard.try_recv().is_ok() {}
+        self.other.pause(Self::NAME, false).unwrap();
+        self.heard.recv_timeout(testkit::LIMIT).unwrap();
+    }
+}
