@@ -41,9 +41,8 @@ impl Wanted {
 
     /// Maximum number of jobs for the call itself.
     fn own(self) -> usize {
-        match self {
-            Self::Own(own) | Self::Spare { own, .. } => own,
-        }
+        let (Self::Own(own) | Self::Spare { own, .. }) = self;
+        own.min(MOST_WANTED)
     }
 }
 

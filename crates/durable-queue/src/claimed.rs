@@ -23,6 +23,7 @@ use crate::reply::{Reply, SettleFuture};
 use crate::signals::{Events, SignalFuture, Signals};
 use crate::store::Lease;
 use crate::time::{StoreTime, When};
+use crate::time_limit::TimeLimit;
 
 /// Error of a job whose handler panicked.
 const PANICKED: &str = "the handler panicked";
@@ -76,6 +77,7 @@ pub(crate) struct Guard {
     observed: Option<Box<Observed>>,
     /// `None` if done jobs are not kept.
     kept: Option<Arc<Kept>>,
+    limit: Option<TimeLimit>,
     settled: bool,
 }
 
@@ -111,9 +113,10 @@ impl<T: Payload> Claimed<T> {
             guard.send(Wish::Release, None);
             return None;
         }
-        if let Some(limit) = limit {
+        if let Some(limit) = &limit {
             limit.begin(control.clock.now());
         }
+        guard.limit = limit;
         guard.start(handed_out, &lease);
         let payload = mem::take(&mut lease.payload);
         let value = match kind {
@@ -315,6 +318,7 @@ impl<T> Claimed<T> {
             own: None,
             observed: None,
             kept: self.guard.kept.clone(),
+            limit: None,
             settled: true,
             ..self.guard
         };
@@ -497,6 +501,7 @@ impl Guard {
             kept: policy
                 .keep_done
                 .map(|span| Kept::new(span, control.clock.now())),
+            limit: None,
             settled: false,
         }
     }
@@ -568,12 +573,21 @@ impl Guard {
         }
     }
 
-    /// Tells the hook of the attempt.
+    /// Returns whether the pump has ended the attempt at its time limit.
+    #[cfg(feature = "async")]
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.limit.as_ref().is_some_and(TimeLimit::is_over)
+    }
+
+    /// The attempt has ended. Stops its time limit, and tells its hook.
     fn ended(&mut self, outcome: Outcome, retried: Option<Retried>, error: Option<&str>) {
-        if self.observed.is_some()
-            && !self.control.is_forked()
-            && let Some(observed) = self.observed.take()
-        {
+        if self.observed.is_none() && self.limit.is_none() || self.control.is_forked() {
+            return;
+        }
+        if let Some(limit) = self.limit.take() {
+            limit.end();
+        }
+        if let Some(observed) = self.observed.take() {
             let outcome = match outcome {
                 _ if self.has(Events::LOST) => Outcome::Lost,
                 Outcome::Failed if retried == Some(Retried::Cancelled) => Outcome::Cancelled,

@@ -38,6 +38,15 @@ enum Phase {
     Over,
 }
 
+impl Phase {
+    fn deadline(self) -> Option<Instant> {
+        match self {
+            Self::Closing(deadline) => deadline,
+            Self::Open | Self::Over => None,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct State {
     phase: Phase,
@@ -394,10 +403,7 @@ impl Control {
             announced: mem::replace(&mut state.announced, StoreTime::NEVER),
             demand: state.calls.demand(),
             closing,
-            deadline: match state.phase {
-                Phase::Closing(deadline) => deadline,
-                Phase::Open | Phase::Over => None,
-            },
+            deadline: state.phase.deadline(),
         }
     }
 
@@ -418,7 +424,8 @@ impl Control {
             let concerns = !state.commands.is_empty()
                 || state.announced < threshold
                 || state.calls.demand() != seen.demand
-                || (state.phase != Phase::Open) != seen.closing;
+                || (state.phase != Phase::Open) != seen.closing
+                || state.phase.deadline() != seen.deadline;
             // Set in the section that looked, so that later events find the pump asleep and wake it.
             if !concerns {
                 state.sleep = Some(threshold);
@@ -480,4 +487,5 @@ impl Control {
 pub(crate) struct Seen {
     pub(crate) demand: usize,
     pub(crate) closing: bool,
+    pub(crate) deadline: Option<Instant>,
 }

@@ -14,11 +14,11 @@ use sync_shim::foreign::{drop_quietly, guarded};
 
 use crate::claimed::{Claimed, Guard};
 use crate::command::{Command, Ready};
+use crate::control::Control;
 use crate::error::with_causes;
 use crate::payload::Payload;
 use crate::shared::Shared;
 use crate::signals::{Events, SignalFuture};
-use crate::time_limit::TimeLimit;
 
 /// Error of an attempt whose handler was dropped because of its lease. The store ignores it if another holder has the
 /// job. A cancelled job ends without an error.
@@ -77,7 +77,6 @@ struct Running<Fut> {
     guard: Guard,
     /// Completes with an event that may drop the handler. `None` if there is no such event.
     end: Option<SignalFuture>,
-    limit: Option<TimeLimit>,
 }
 
 impl<T, S, F, Fut> Attempt<T, S, F, Fut> {
@@ -106,22 +105,18 @@ where
             control.command(Command::release(&job.lease));
             return None;
         }
-        let limit = job.limit.clone();
+        let has_limit = job.limit.is_some();
         let (job, mut guard) = Claimed::<T>::of(job, control, policy, self.terms.kind)?.lend();
         // The pump that ends the attempt at its time limit tells it by the loss of the lease.
-        let ends_on = match limit {
-            Some(_) => self.terms.ends_on.and(Events::LOST),
-            None => self.terms.ends_on,
+        let ends_on = if has_limit {
+            self.terms.ends_on.and(Events::LOST)
+        } else {
+            self.terms.ends_on
         };
         let end = guard.end_signal(ends_on);
         // USER CODE: the handler, which makes its future. A panic fails the attempt.
         match guard.observe(|| guarded(|| Box::pin((self.handler)(Job(job))))) {
-            Ok(future) => Some(Running {
-                future,
-                guard,
-                end,
-                limit,
-            }),
+            Ok(future) => Some(Running { future, guard, end }),
             Err(payload) => {
                 guard.end(Err(payload));
                 None
@@ -154,7 +149,7 @@ where
         while let Some(end) = &mut running.end
             && Pin::new(end).poll(context).is_ready()
         {
-            let is_over = running.limit.as_ref().is_some_and(TimeLimit::is_over);
+            let is_over = running.guard.is_overdue();
             if is_over || running.guard.has(self.terms.ends_on) {
                 // USER CODE: the drop of the handler's future. A panic is caught.
                 running.guard.observe(|| drop_quietly(running.future));
@@ -203,6 +198,68 @@ impl<T, S, F, Fut> Drop for Attempt<T, S, F, Fut> {
                 guard.abandon(); // Also during a panic, which is not the handler's.
             }
             Stage::Over => {}
+        }
+    }
+}
+
+/// An attempt as a task of a pool.
+///
+/// Only a released pool drops it before it has ended, or its run, which has closed the queue by then. So its drop closes
+/// the queue, and then drops the attempt, which releases the job.
+pub(crate) struct Pooled<A> {
+    control: Arc<Control>,
+    attempt: Option<A>,
+}
+
+impl<A> Pooled<A> {
+    pub(crate) fn new(control: &Arc<Control>, attempt: A) -> Self {
+        Self {
+            control: Arc::clone(control),
+            attempt: Some(attempt),
+        }
+    }
+}
+
+impl<A: Future<Output = Option<Command>> + Unpin> Future for Pooled<A> {
+    type Output = Unsent;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Unsent> {
+        let ack = match &mut self.attempt {
+            Some(attempt) => std::task::ready!(Pin::new(attempt).poll(context)),
+            None => None,
+        };
+        self.attempt = None;
+        Poll::Ready(Unsent {
+            control: Arc::clone(&self.control),
+            ack,
+        })
+    }
+}
+
+impl<A> Drop for Pooled<A> {
+    fn drop(&mut self) {
+        if self.attempt.is_some() {
+            self.control.close(None);
+        }
+    }
+}
+
+/// The acknowledgement of an attempt in a pool. Its drop sends it: the run that would take it may be gone.
+pub(crate) struct Unsent {
+    control: Arc<Control>,
+    ack: Option<Command>,
+}
+
+impl Unsent {
+    pub(crate) fn take(mut self) -> Option<Command> {
+        self.ack.take()
+    }
+}
+
+impl Drop for Unsent {
+    fn drop(&mut self) {
+        if let Some(ack) = self.ack.take() {
+            self.control.command(ack);
         }
     }
 }

@@ -19,6 +19,7 @@ mod refusals;
 mod verdicts;
 
 use std::mem;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -108,7 +109,12 @@ impl<S: Store> Shared<S> {
         if !self.control.reserve_pump() {
             return Ok(());
         }
-        let added = self.control.add_pump(Pump::new(Arc::clone(self)));
+        // USER CODE: the clock. A panic is the caller's, and the next call starts the pump.
+        let pump = guarded(|| Pump::new(Arc::clone(self))).unwrap_or_else(|payload| {
+            self.control.no_pump();
+            resume_unwind(payload)
+        });
+        let added = self.control.add_pump(pump);
         added.map_err(|error| {
             self.control.no_pump();
             TakeError::NoThread(Arc::new(error))
@@ -452,6 +458,7 @@ impl<S: Store> Pass for Pump<S> {
         let seen = Seen {
             demand: orders.demand,
             closing: orders.closing,
+            deadline: orders.deadline,
         };
         match self.act(orders, now) {
             Plan::End { cut_short } => Step::End { cut_short },

@@ -5,11 +5,13 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::mem;
 use std::num::NonZeroUsize;
+use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
+use sync_shim::foreign::guarded;
 use sync_shim::waiter::Waiter;
 use sync_shim::{Clock, Parker, Timeout};
 
@@ -218,7 +220,12 @@ impl<S: Store> Shared<S> {
                     parker.park();
                     true
                 }
-                Some(when) => self.control.clock.park_until(&parker, when),
+                // USER CODE: the clock. A panic is the caller's, and ends the call.
+                Some(when) => guarded(|| self.control.clock.park_until(&parker, when))
+                    .unwrap_or_else(|payload| {
+                        self.leave(Some(ticket));
+                        resume_unwind(payload)
+                    }),
             };
             if let Some(given) = self.control.look(ticket, waiter()) {
                 return given;

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! 1. Once it is over, it stays over.
-//! 2. It is not over before the attempt has begun.
+//! 2. It is not over before the attempt has begun, nor after the attempt has ended in time.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,6 +27,8 @@ enum Stage {
     Waits,
     /// The handler was called, or the job was handed out.
     Since(Instant),
+    /// The attempt has ended in time. Its settle may be on its way for longer than the limit.
+    Ended,
     Over,
 }
 
@@ -41,6 +43,14 @@ impl TimeLimit {
         *self.0.stage.lock() = Stage::Since(now);
     }
 
+    /// The attempt has ended: its settle is about to be sent.
+    pub(crate) fn end(&self) {
+        let stage = &mut *self.0.stage.lock();
+        if !matches!(stage, Stage::Over) {
+            *stage = Stage::Ended;
+        }
+    }
+
     /// Ends the attempt, if its time is over. Otherwise returns the duration until the next look.
     pub(crate) fn expire(&self, now: Instant) -> Result<(), Duration> {
         let stage = &mut *self.0.stage.lock();
@@ -50,6 +60,7 @@ impl TimeLimit {
                 let took = now.saturating_duration_since(since);
                 self.0.span.saturating_sub(took)
             }
+            Stage::Ended => Duration::MAX,
             Stage::Over => Duration::ZERO,
         };
         if left > Duration::ZERO {
@@ -81,5 +92,19 @@ mod tests {
         assert_eq!(limit.expire(now), Err(SHORTEST_LOOK));
         limit.begin(now);
         assert_eq!(limit.expire(now), Ok(()));
+    }
+
+    #[test]
+    fn an_attempt_that_has_ended_in_time_stays_in_time_and_one_that_has_not_stays_late() {
+        const SPAN: Duration = Duration::from_secs(1);
+        let (limit, now) = (TimeLimit::new(SPAN), Instant::now());
+        limit.begin(now);
+        limit.end();
+        assert_eq!(limit.expire(now + SPAN), Err(Duration::MAX));
+        let limit = TimeLimit::new(SPAN);
+        limit.begin(now);
+        assert_eq!(limit.expire(now + SPAN), Ok(()));
+        limit.end();
+        assert_eq!(limit.expire(now + SPAN), Ok(()));
     }
 }

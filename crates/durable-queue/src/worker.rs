@@ -29,7 +29,7 @@ use crate::command::Ready;
 use crate::config::{MOST_JOBS, SHORTEST_PATIENCE};
 use crate::error::{TakeError, with_causes};
 #[cfg(feature = "async")]
-use crate::handler::{Attempt, Job, Terms};
+use crate::handler::{Attempt, Job, Pooled, Terms};
 use crate::kind::NoKinds;
 #[cfg(feature = "async")]
 use crate::lanes::Lanes;
@@ -318,24 +318,19 @@ impl<T: Payload, S: Store, C, K> WorkerBuilder<T, S, C, K> {
         attempt: impl Fn(usize, Ready) -> A + Send + 'static,
     ) -> Result<Worker<T, S>, StartError>
     where
-        A: Future<Output = Option<Command>> + Send + 'static,
+        A: Future<Output = Option<Command>> + Send + Unpin + 'static,
     {
         let limits = self.limits();
         let queue = self.queue;
         let shared = Arc::clone(queue.shared());
         let handlers = pool.clone();
         let mut start = move |lane, job| {
-            let spawned = handlers.spawn_async(attempt(lane, job));
-            let shared = Arc::clone(&shared);
+            let pooled = Pooled::new(&shared.control, attempt(lane, job));
+            let spawned = handlers.spawn_async(pooled);
             async move {
-                match spawned.await {
-                    Ok(handle) => handle.cancel_on_drop().await.ok().flatten(),
-                    Err(refused) => {
-                        shared.control.close(None); // Otherwise the job would be claimed and refused again.
-                        drop(refused); // Releases the job.
-                        None
-                    }
-                }
+                // A refusal closes the queue, and releases the job. Otherwise the job would be claimed and refused again.
+                let handle = spawned.await.map_err(drop).ok()?;
+                handle.cancel_on_drop().await.ok()?.take()
             }
         };
         let mut dispatch = Dispatch::new(queue.shared(), limits, lanes);

@@ -931,6 +931,44 @@ fn a_released_pool_ends_its_worker_and_leaves_the_jobs_to_others() {
     }
 }
 
+/// Its run is dropped before it takes the acknowledgement.
+#[testkit::test]
+fn a_job_whose_handler_releases_the_pool_is_done() {
+    let time = Time::new();
+    let queue = time.queue(time.sim());
+    let pool = AsyncPool::builder().workers(1).build().unwrap();
+    let worker = {
+        let releases = pool.clone();
+        Worker::builder(queue.clone()).start_async(&pool, move |_| {
+            releases.release_now();
+            ready(Ok::<_, Failed>(()))
+        })
+    };
+    push_all(&queue, 1);
+    pool.wait_released().unwrap();
+    assert_eq!(worker.unwrap().shutdown(LONG), ShutDown::Finished);
+    assert_eq!(queue.list(None, 1).unwrap(), []);
+}
+
+#[testkit::test]
+fn a_run_may_have_any_concurrency() {
+    for concurrency in [1 << 20, (1 << 20) + 1, usize::MAX] {
+        let time = Time::new();
+        let queue = time.queue(time.sim());
+        push_all(&queue, 3);
+        let (handled, closes) = (AtomicUsize::new(0), queue.clone());
+        let builder = Worker::builder(queue.clone()).concurrency(concurrency);
+        let run = builder.run_async(move |_| {
+            if handled.fetch_add(1, SeqCst) == 2 {
+                closes.close();
+            }
+            ready(Ok::<_, Failed>(()))
+        });
+        assert_eq!(block_on(run).unwrap(), ShutDown::Finished);
+        assert_eq!(queue.store_stats().unwrap().jobs, 0);
+    }
+}
+
 #[test]
 fn a_full_pool_refuses_a_worker() {
     let time = Time::new();

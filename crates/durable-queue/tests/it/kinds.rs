@@ -1,6 +1,7 @@
 //! Kinds of jobs, their handlers and their policies.
 
 use std::borrow::Cow;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,11 +12,12 @@ use async_pool::AsyncPool;
 use durable_queue::store::JobState;
 use durable_queue::testing::SimStore;
 use durable_queue::{
-    Claimed, DecodeError, DurableQueue, EncodeError, Job, JobPolicy, Json, Kind, KindOptions, LINE,
-    Merge, Payload, Push, Retried, ShutDown, Store, TakeError, When, Worker,
+    AttemptHook, AttemptStart, Claimed, DecodeError, DurableQueue, EncodeError, Hooks, Job,
+    JobPolicy, Json, Kind, KindOptions, LINE, Merge, Payload, Push, Retried, ShutDown, Store,
+    TakeError, When, Worker,
 };
 use durable_queue_sqlite::SqliteStore;
-use testkit::block_on;
+use testkit::{Gate, block_on};
 
 use crate::latch::Latch;
 use crate::support::{LONG, SECOND, Time, on_thread};
@@ -858,6 +860,98 @@ fn the_time_limit_of_a_job_that_waits_for_its_kind_starts_with_its_handler() {
         assert_eq!(stop(), ShutDown::Finished);
         assert_eq!(jobs(&queue), 0);
     }
+}
+
+/// The acknowledgements of a fixed batch are sent together.
+#[testkit::test]
+fn a_time_limit_ends_with_its_handler_even_if_the_acknowledgement_is_sent_later() {
+    let time = Time::new();
+    let queue = queue(&time, time.sim());
+    let limited = queue.with_policy(JobPolicy::new().time_limit(SECOND));
+    limited.push(b"limited".to_vec(), When::NOW).unwrap();
+    queue.push(b"slow".to_vec(), When::NOW).unwrap();
+    let gate = Gate::new();
+    let worker = {
+        let gate = gate.clone();
+        let builder = Worker::builder(queue.clone()).batch(NonZeroUsize::new(2).unwrap());
+        builder.start(move |job: &Claimed<Vec<u8>>| {
+            if **job == b"slow" {
+                gate.wait();
+            }
+            Ok::<_, String>(())
+        })
+    };
+    let worker = worker.unwrap();
+    gate.wait_for_arrivals(1);
+    time.advance(SECOND * 2);
+    time.clock.wait_for_sleepers(1);
+    assert_eq!(queue.stats().timed_out, 0);
+    assert!(
+        queue
+            .list(None, 10)
+            .unwrap()
+            .iter()
+            .all(|job| job.failures.is_none())
+    );
+    gate.open();
+    assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
+    assert_eq!(jobs(&queue), 0);
+}
+
+/// Holds up the party that meets a job of an unknown kind.
+struct HeldUp(Gate);
+
+impl Hooks for HeldUp {
+    fn started(&self, attempt: &AttemptStart<'_>) -> Option<Box<dyn AttemptHook>> {
+        if attempt.kind == Some(Other::NAME) {
+            self.0.wait();
+        }
+        None
+    }
+}
+
+/// A worker of the pool drops the handler's future while another polls the run.
+#[testkit::test]
+fn a_pool_that_is_released_drops_handlers_before_their_run_and_their_jobs_are_released() {
+    let time = Time::new();
+    let gate = Gate::new();
+    let queue = Queue::builder("queue", time.sim())
+        .clock(time.clock.clone())
+        .hooks(HeldUp(gate.clone()))
+        .build()
+        .unwrap();
+    let pool = AsyncPool::builder().workers(2).build().unwrap();
+    let (handlers, _handled) = Handlers::new();
+    let worker = {
+        let handlers = handlers.clone();
+        Worker::builder(queue.clone())
+            .concurrency(2)
+            .on_async(move |job: Job<Report>| {
+                let handlers = handlers.clone();
+                async move { handlers.report(job.0).await }
+            })
+            .start_async(&pool)
+            .unwrap()
+    };
+    queue.kind().push(Report(1), When::NOW).unwrap();
+    handlers.gate.wait_for_arrivals(1);
+    queue.kind().push(Other, When::NOW).unwrap();
+    gate.wait_for_arrivals(1);
+    pool.release_now();
+    let report = || {
+        let listed = queue.list(None, 10).unwrap();
+        let mut reports = listed
+            .into_iter()
+            .filter(|job| job.kind.as_deref() == Some("report"));
+        reports.next().unwrap()
+    };
+    while report().state != JobState::Waiting {
+        thread::yield_now();
+    }
+    gate.open();
+    assert_eq!(report().attempts, 0, "{:?}", report().failures);
+    pool.wait_released().unwrap();
+    assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
 }
 
 #[testkit::test]

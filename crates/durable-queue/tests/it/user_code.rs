@@ -6,12 +6,13 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use durable_queue::store::JobState;
 use durable_queue::testing::SimStore;
@@ -20,6 +21,7 @@ use durable_queue::{
     LONGEST_LEASE, Payload, Reset, Retried, SettleError, ShutDown, StoreTime, TakeError, When,
     Worker,
 };
+use sync_shim::{Alarm, Clock, ManualClock, Parker};
 use testkit::block_on;
 
 use crate::support::{LONG, PumpTrap, SECOND, Time, job};
@@ -411,4 +413,75 @@ fn a_clock_that_panics_in_the_pump_shuts_the_queue_down_and_no_call_hangs() {
     let other = time.queue(sim);
     time.clock.advance(durable_queue::LEASE);
     assert_eq!(*other.take().unwrap(), "one");
+}
+
+/// A clock that panics on threads that are no pumps, `left` times more.
+#[derive(Clone, Debug)]
+struct CallerTrap {
+    clock: ManualClock,
+    left: Arc<AtomicUsize>,
+}
+
+impl CallerTrap {
+    fn check(&self) {
+        let is_pump = std::thread::current().name() == Some("durable-queue");
+        let less = |left: usize| left.checked_sub(1);
+        if !is_pump && self.left.fetch_update(SeqCst, SeqCst, less).is_ok() {
+            resume_unwind(Box::new("as it was asked to"));
+        }
+    }
+}
+
+impl Clock for CallerTrap {
+    fn now(&self) -> Instant {
+        self.check();
+        self.clock.now()
+    }
+
+    fn park_until(&self, parker: &Parker, when: Instant) -> bool {
+        self.check();
+        self.clock.park_until(parker, when)
+    }
+
+    fn wake_at(&self, when: Instant, waker: Waker) -> io::Result<Alarm> {
+        self.clock.wake_at(when, waker)
+    }
+}
+
+fn trapped(time: &Time) -> (DurableQueue<String, SimStore>, CallerTrap) {
+    let (clock, left) = (time.clock.clone(), Arc::default());
+    let trap = CallerTrap { clock, left };
+    let queue = time.builder(time.sim()).clock(trap.clone());
+    (queue.build().unwrap(), trap)
+}
+
+#[testkit::test]
+fn a_clock_that_panics_in_the_first_call_leaves_the_queue_usable() {
+    for takes in [false, true] {
+        let time = Time::new();
+        let (queue, trap) = trapped(&time);
+        trap.left.store(1, SeqCst);
+        assert!(catch_unwind(AssertUnwindSafe(|| queue.take())).is_err());
+        if takes {
+            queue.push(job("job"), When::NOW).unwrap();
+            queue.take().unwrap().ack().unwrap();
+        } else {
+            // There is no pump to wait for.
+            assert_eq!(queue.shutdown(Duration::ZERO), ShutDown::Finished);
+        }
+    }
+}
+
+#[testkit::test]
+fn a_call_whose_clock_panics_takes_no_job() {
+    let time = Time::new();
+    let (queue, trap) = trapped(&time);
+    let until = time.clock.now() + SECOND;
+    queue.push(job("first"), When::NOW).unwrap();
+    queue.take().unwrap().ack().unwrap();
+    trap.left.store(1, SeqCst);
+    assert!(catch_unwind(AssertUnwindSafe(|| queue.take_timeout(until))).is_err());
+    let jobs = ["a", "b"].map(|text| (job(text), When::NOW));
+    queue.push_batch(jobs.into()).unwrap();
+    assert_eq!(*queue.take().unwrap(), "a");
 }

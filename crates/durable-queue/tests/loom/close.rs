@@ -82,3 +82,15 @@ fn an_ack_with_a_take_racing_a_shutdown_is_carried_out() {
     assert_eq!(ender.join().unwrap(), ShutDown::Finished);
     assert_eq!(world.left(), expected);
 }
+
+/// A later shutdown sets an earlier deadline while the pump goes to sleep until the end of its job: both shutdowns end.
+#[testkit::model(preemptions = 2)]
+fn a_deadline_racing_the_pumps_sleep_ends_the_pump() {
+    let world = world();
+    world.push(1, When::NOW);
+    let taken = world.queue.take().unwrap();
+    let patient = world.on_thread(|queue| queue.shutdown(Duration::MAX));
+    assert_eq!(world.queue.shutdown(Duration::ZERO), ShutDown::TimedOut);
+    assert_eq!(patient.join().unwrap(), ShutDown::TimedOut);
+    drop(taken);
+}
