@@ -18,7 +18,7 @@ use testkit::Rng;
 
 use self::program::{Fate, Op, Program};
 use self::world::{FOR_EVER, Process, Setup, World};
-use crate::support::SECOND;
+use crate::support::{SECOND, bounded};
 
 /// All kinds of failures.
 const FAULTS: [Fault; 5] = [
@@ -48,11 +48,11 @@ const CALLS: [Call; 8] = [
 ];
 
 /// Three processes, four takers, and two parties that push, cancel, reset, pause and redrive.
-#[testkit::test]
+#[test]
 fn random_programs_on_a_store_that_fails_at_random_neither_lose_nor_duplicate_jobs() {
     const RUNS: usize = 40;
     let mut rng = Rng::from_env();
-    for run in 0..RUNS {
+    for number in 0..RUNS {
         let setup = Setup::random(&mut rng);
         let programs = (0..2).map(|_| Program::random(&mut rng)).collect();
         let mut random = rng.split();
@@ -69,9 +69,14 @@ fn random_programs_on_a_store_that_fails_at_random_neither_lose_nor_duplicate_jo
                 fault => fault,
             }
         };
-        let faults = World::new(&setup, plan).run(programs, rng.split());
-        assert!(faults.is_empty(), "run {run} of {setup:#?}: {faults:#?}");
+        let faults = run(World::new(&setup, plan), programs, rng.split());
+        assert!(faults.is_empty(), "run {number} of {setup:#?}: {faults:#?}");
     }
+}
+
+/// Each run has a watchdog of its own: on a busy machine all of them take longer than its limit.
+fn run(world: World, programs: Vec<Program>, rng: Rng) -> Vec<String> {
+    bounded(|| world.run(programs, rng))
 }
 
 /// A program with each kind of call, and jobs with each outcome.
@@ -129,7 +134,7 @@ fn fixed() -> Program {
 
 /// Two processes. The n-th call of each kind fails in each way, for each n. On a busy machine the pumps may
 /// make many more turns than necessary.
-#[testkit::test]
+#[test]
 fn a_failure_of_any_call_at_any_point_neither_loses_nor_duplicates_jobs() {
     for call in CALLS {
         let mut points = 0;
@@ -167,7 +172,11 @@ fn fails_at(confirm: bool, call: Call, nth: usize, fault: Fault) -> bool {
             Fault::None
         }
     };
-    let faults = World::new(&setup, plan).run(vec![fixed()], Rng::new(nth as u64));
+    let faults = run(
+        World::new(&setup, plan),
+        vec![fixed()],
+        Rng::new(nth as u64),
+    );
     assert!(
         faults.is_empty(),
         "{fault:?} at {call:?} {nth}, confirm {confirm}: {faults:#?}"
