@@ -170,6 +170,12 @@ impl<S: Store> Pump<S> {
     }
 
     fn view(&mut self, mut orders: Orders, now: Instant) -> View {
+        for command in &mut orders.commands {
+            if let Wish::Postpone(delay) = &mut command.wish {
+                // A claim ahead would start the job at once, because its due time has passed.
+                *delay += self.horizon.current();
+            }
+        }
         self.pending.append(&mut orders.commands);
         let late = orders.late.iter().map(|job| Command::release(&job.lease));
         self.pending.extend(late);

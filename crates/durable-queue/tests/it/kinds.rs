@@ -12,8 +12,8 @@ use async_pool::AsyncPool;
 use durable_queue::store::JobState;
 use durable_queue::testing::SimStore;
 use durable_queue::{
-    AttemptHook, AttemptStart, Claimed, DecodeError, DurableQueue, EncodeError, Hooks, Job,
-    JobPolicy, Json, Kind, KindOptions, LINE, Merge, Payload, Push, Retried, ShutDown, Store,
+    AttemptHook, AttemptStart, Claimed, DecodeError, DurableQueue, EncodeError, HORIZON, Hooks,
+    Job, JobPolicy, Json, Kind, KindOptions, LINE, Merge, Payload, Push, Retried, ShutDown, Store,
     TakeError, When, Worker,
 };
 use durable_queue_sqlite::SqliteStore;
@@ -594,6 +594,41 @@ fn postponed_jobs_can_be_run_by_other_processes_and_come_back() {
         handlers.gate.open();
         pass_until(&time, || jobs(&queue) == 0);
         assert_eq!(handled.iter().take(4).count(), 4, "{way:?}");
+        assert_eq!(stop(), ShutDown::Finished);
+    }
+}
+
+/// Also not ahead of its time, however long the horizon is.
+#[testkit::test]
+fn a_postponed_job_is_not_claimed_again_before_it_comes_back() {
+    for horizon in [HORIZON, LINE * 3] {
+        let time = Time::new();
+        let queue = Queue::builder("queue", time.sim())
+            .clock(time.clock.clone())
+            .horizon(horizon)
+            .build()
+            .unwrap();
+        let (handlers, _handled) = Handlers::new();
+        let one = of_reports(KindOptions::new().concurrency(1));
+        let reports = (0..5).map(|number| (Report(number), When::NOW));
+        queue.kind().push_batch(reports.collect()).unwrap();
+        let stop = start(Way::Run, &queue, 2, one, &handlers);
+        let postponed = || {
+            let listed = queue.list(None, 10).unwrap().into_iter();
+            let waiting = listed.filter(|job| job.state == JobState::Waiting);
+            waiting.filter(|job| job.due > job.at).count()
+        };
+        let turns = || queue.stats().turns;
+        while time.clock.sleepers() == 0 || postponed() < 3 {
+            assert!(turns() < 100, "it goes round and round");
+            thread::yield_now();
+        }
+        let before = turns();
+        time.advance(LINE);
+        time.clock.wait_for_sleepers(1);
+        assert_eq!((turns(), postponed()), (before, 3), "{horizon:?}");
+        queue.close();
+        handlers.gate.open();
         assert_eq!(stop(), ShutDown::Finished);
     }
 }
