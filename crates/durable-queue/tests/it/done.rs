@@ -204,21 +204,22 @@ fn a_wait_looks_again_until_the_job_is_done() {
             }
         });
         let mut delay = FIRST_LOOK;
-        for look in 1..=10 {
+        let looks_next = |look, delay| {
             while looks.load(SeqCst) < look || time.clock.next_due() != time.clock.after(delay) {
                 thread::yield_now();
             }
+        };
+        for look in 1..=10 {
+            looks_next(look, delay);
             time.clock.advance(delay);
             delay = (delay * 2).min(LONGEST_LOOK);
         }
         assert_eq!(delay, LONGEST_LOOK);
+        looks_next(11, delay);
         let taken = worker.take().unwrap();
         taken.set_result("done").unwrap();
         taken.ack().unwrap();
-        while !waiting.is_finished() {
-            time.clock.advance(LONGEST_LOOK);
-            thread::yield_now();
-        }
+        time.clock.advance(delay);
         let done = waiting.join().unwrap().unwrap();
         assert_eq!(done.result.as_deref(), Some(&b"done"[..]));
     }
