@@ -763,7 +763,6 @@ struct Found {
     run: i64,
     /// A handler has it, or may have it because its holder does not confirm starts.
     taken: bool,
-    is_held: bool,
     /// Its holder must be recalled if the job is taken from it.
     is_unconfirmed: bool,
     attempts: u32,
@@ -799,7 +798,6 @@ fn named(
             serial_key: key.filter(|_| queue.per_key > 0),
             run: row.get(8)?,
             taken: (started || is_unconfirmed && at <= now) && due > now,
-            is_held: row.get::<_, Option<[u8; 16]>>(6)?.is_some(),
             is_unconfirmed,
             attempts: row.get(3)?,
             payload: row.get(4)?,
@@ -900,10 +898,10 @@ impl Store for SqliteStore {
                     execute(tx, sql::MOVE, params![found.id, at.as_micros()])?;
                     let announced = found.announced(at);
                     let frees_key = match &found.serial_key {
-                        Some(key) if found.is_held => {
+                        Some(key) => {
                             execute(tx, sql::BRING_BACK, params![found.queue.id, key])? > 0
                         }
-                        _ => false,
+                        None => false,
                     };
                     if call_parked(tx, now, found.queue)? || frees_key {
                         (Reset::Moved, announced.min(ANYTHING))

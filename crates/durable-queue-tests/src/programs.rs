@@ -23,9 +23,19 @@ const KEYS: [&[u8]; 3] = [b"a", b"b", b"\0"];
 /// Environment variable with the number of programs per test.
 const VARIABLE: &str = "DURABLE_PROGRAMS";
 
-/// Returns how many programs a test runs.
-pub fn number(otherwise: usize) -> usize {
-    std::env::var(VARIABLE).map_or(otherwise, |number| number.parse().unwrap())
+/// Runs as many programs as the variable says, or `otherwise`. Prints the seed of each. A single program takes the
+/// seed of the test.
+pub fn each(otherwise: usize, mut run: impl FnMut(&mut Rng)) {
+    let number = std::env::var(VARIABLE).map_or(otherwise, |number| number.parse().unwrap());
+    let mut seeds = Rng::from_env();
+    if number == 1 {
+        return run(&mut seeds);
+    }
+    for _ in 0..number {
+        let seed = seeds.next_u64();
+        println!("{VARIABLE}=1 ANTHILL_SEED={seed}");
+        run(&mut Rng::new(seed));
+    }
 }
 
 /// A clock that the programs set forward and back, for stores without a clock of their own.

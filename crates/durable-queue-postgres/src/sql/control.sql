@@ -111,7 +111,6 @@ DECLARE
     v_now bigint := SCHEMA.clock();
     v_found record;
     v_key bytea;
-    v_held boolean;
 BEGIN
     SELECT * INTO v_found FROM SCHEMA.named_5(p_queue, p_id, p_key);
     IF NOT FOUND THEN
@@ -121,14 +120,11 @@ BEGIN
     o_due := SCHEMA.resolve(v_now, p_time, p_delay);
     o_soon := o_due < SCHEMA.after(v_now, SOON);
     IF NOT o_taken THEN
-        SELECT j.key, j.token IS NOT NULL INTO v_key, v_held FROM SCHEMA.job j WHERE j.id = v_found.o_id;
         UPDATE SCHEMA.job j SET due = o_due, at = o_due, most = greatest(j.most, o_due), token = NULL,
             started = false, place = NULL, cancelled = false
-        WHERE j.id = v_found.o_id;
+        WHERE j.id = v_found.o_id RETURNING j.key INTO v_key;
         PERFORM SCHEMA.reopen(v_found.o_id);
-        IF v_held THEN
-            PERFORM SCHEMA.leave_key(v_found.o_queue, v_key);
-        END IF;
+        PERFORM SCHEMA.leave_key(v_found.o_queue, v_key);
         IF v_found.o_unconfirmed THEN
             PERFORM SCHEMA.recall(v_found.o_queue);
         END IF;

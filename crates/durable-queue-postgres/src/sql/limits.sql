@@ -151,7 +151,7 @@ BEGIN
 END
 $$;
 
--- A job of a key is no longer held, or does not exist any more. With limits of keys, restores the due times of jobs that
+-- A job of a key is no longer held, has another time, or does not exist any more. With limits of keys, restores the due times of jobs that
 -- waited for it, and notifies all processes.
 CREATE OR REPLACE FUNCTION SCHEMA.leave_key(p_queue bigint, p_key bytea) RETURNS void
 LANGUAGE plpgsql AS $$

@@ -37,7 +37,6 @@ use durable_queue::testing::{ManualStoreClock, SimStore};
 use durable_queue::{Cancelled, NewJob, Store as _, Which};
 use durable_queue_postgres::PostgresOptions;
 use durable_queue_postgres::PostgresStore;
-use testkit::Rng;
 
 use durable_queue_tests::address::{POSTGRES, address};
 use durable_queue_tests::anywhere::works_on_any_thread;
@@ -249,9 +248,8 @@ fn random_programs_get_the_same_results_from_postgres_and_the_simulation() {
     let Some(database) = Database::with_manual_clock() else {
         return;
     };
-    let mut rng = Rng::from_env();
     let other = database.another_store();
-    for _ in 0..programs::number(PROGRAMS) {
+    programs::each(PROGRAMS, |rng| {
         let start = ManualStoreClock::START.as_micros();
         database.sql(&format!(
             "TRUNCATE SCHEMA.job, SCHEMA.dead, SCHEMA.done, SCHEMA.queue, SCHEMA.kind_limit RESTART IDENTITY;
@@ -264,9 +262,9 @@ fn random_programs_get_the_same_results_from_postgres_and_the_simulation() {
             stores: &[&other],
             fence: &|| fence.wait(),
         };
-        programs::run(&mut rng, &[&database.store, &sim], &watched, |by| {
+        programs::run(rng, &[&database.store, &sim], &watched, |by| {
             clock.shift(by);
             database.sql(&format!("UPDATE SCHEMA.test_clock SET time = time + {by}"));
         });
-    }
+    });
 }

@@ -11,12 +11,12 @@ end
 if is_unconfirmed(job) then
   recall()
 end
-local was_held = job.token
 put_at(job, resolve(ARGV[6], now))
 reopen(job)
 unmark(job)
 local earliest = job.due
-if was_held and job.key and redis.call('HGET', STATE, 'serial_keys') and bring_back(job.key) then
+-- Jobs may wait for the key, or for the previous time of this job.
+if job.key and redis.call('HGET', STATE, 'serial_keys') and bring_back(job.key) then
   earliest = -NEVER
 end
 write()

@@ -30,7 +30,6 @@ use durable_queue::conformance::Fixture;
 use durable_queue::testing::{ManualStoreClock, SimStore};
 use durable_queue_redis::RedisOptions;
 use durable_queue_redis::RedisStore;
-use testkit::Rng;
 
 use durable_queue_tests::address::{REDIS, address};
 use durable_queue_tests::anywhere::works_on_any_thread;
@@ -191,9 +190,8 @@ fn random_programs_get_the_same_results_from_redis_and_the_simulation() {
     let Some(keys) = Keys::with_manual_clock() else {
         return;
     };
-    let mut rng = Rng::from_env();
     let other = keys.another_store();
-    for _ in 0..programs::number(PROGRAMS) {
+    programs::each(PROGRAMS, |rng| {
         keys.delete_all();
         keys.set_clock();
         let clock = ProgramClock::default();
@@ -203,11 +201,11 @@ fn random_programs_get_the_same_results_from_redis_and_the_simulation() {
             stores: &[&other],
             fence: &|| fence.wait(),
         };
-        programs::run(&mut rng, &[&keys.store, &sim], &watched, |by| {
+        programs::run(rng, &[&keys.store, &sim], &watched, |by| {
             clock.shift(by);
             keys.run::<i64>(cmd("INCRBY").arg(keys.key("clock")).arg(by));
         });
-    }
+    });
 }
 
 #[test]

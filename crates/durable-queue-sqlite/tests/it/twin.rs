@@ -2,7 +2,6 @@
 
 use durable_queue::testing::SimStore;
 use durable_queue_sqlite::SqliteStore;
-use testkit::Rng;
 
 use crate::programs::{self, ProgramClock, Watched};
 
@@ -10,8 +9,7 @@ const PROGRAMS: usize = 150;
 
 #[test]
 fn random_programs_get_the_same_results_from_sqlite_and_the_simulation() {
-    let mut rng = Rng::from_env();
-    for _ in 0..programs::number(PROGRAMS) {
+    programs::each(PROGRAMS, |rng| {
         let clock = ProgramClock::default();
         let sqlite = SqliteStore::options()
             .clock(clock.clone())
@@ -22,6 +20,6 @@ fn random_programs_get_the_same_results_from_sqlite_and_the_simulation() {
             stores: &[&sqlite, &sim],
             fence: &|| (),
         };
-        programs::run(&mut rng, &[&sqlite, &sim], &watched, |by| clock.shift(by));
-    }
+        programs::run(rng, &[&sqlite, &sim], &watched, |by| clock.shift(by));
+    });
 }

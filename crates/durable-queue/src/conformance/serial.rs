@@ -161,7 +161,11 @@ pub fn a_job_runs_between_the_runs_of_the_repeating_job_of_its_key(fixture: &imp
     let run = start_one(store);
     assert_eq!(run.id, repeating);
     assert!(start(store).is_empty(), "its key is held");
-    assert_eq!(settle(store, &run, Act::Again { when }), Verdict::Done);
+    // Also if the next time is set by a reset.
+    assert_eq!(settle(store, &run, Act::Postpone { when }), Verdict::Done);
+    assert!(start(store).is_empty(), "the postponed job is next");
+    let reset = store.reset(QUEUE, Which::Id(repeating), (SECOND * 200).into());
+    assert_eq!(reset.expect("a reset"), Reset::Moved);
     assert_eq!(start_one(store).id, third);
 }
 

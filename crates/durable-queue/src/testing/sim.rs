@@ -886,12 +886,12 @@ impl Store for SimStore {
                 Some(id) => {
                     let job = queue.jobs.get_mut(&id).expect("the job exists");
                     let at = when.resolve(now);
-                    let (announced, was_held) = (job.announced(at), job.token.is_some());
+                    let announced = job.announced(at);
                     job.put_at(at);
                     job.cancelled = false;
                     let key = job.key.clone();
                     queue.reopen(id);
-                    let announced = announced.min(queue.leave_key(key.as_deref(), was_held));
+                    let announced = announced.min(queue.leave_key(key.as_deref(), true));
                     let frees = queue.call_parked(now).then_some(ANYTHING);
                     (Reset::Moved, announced.min(frees.unwrap_or(never)))
                 }
