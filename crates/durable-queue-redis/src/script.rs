@@ -5,6 +5,8 @@
 //! 2. A script that cannot be carried out (no memory, a full disk, a replica) is rejected before it starts,
 //!    because its first line declares its requirements.
 
+use std::sync::OnceLock;
+
 use redis::Script;
 
 /// A call of the server.
@@ -62,24 +64,7 @@ end
 ";
 
 impl Call {
-    const ALL: [Self; 16] = [
-        Self::Enqueue,
-        Self::Turn,
-        Self::Cancel,
-        Self::CancelRequests,
-        Self::Reset,
-        Self::HeldBy,
-        Self::Pause,
-        Self::Stats,
-        Self::List,
-        Self::Dead,
-        Self::Redrive,
-        Self::DeleteDead,
-        Self::Fate,
-        Self::DeleteDone,
-        Self::Limit,
-        Self::ListLimits,
-    ];
+    const COUNT: usize = Self::ListLimits as usize + 1;
 
     /// Returns the first line, whether the script announces, and its body.
     fn parts(self) -> (&'static str, bool, &'static str) {
@@ -169,7 +154,10 @@ impl Need {
 
 /// All scripts of a store.
 pub(super) struct Scripts {
-    texts: Vec<Text>,
+    /// Each is made for its first call: a process needs few of them, and the hash of each takes 0.1 ms.
+    texts: [OnceLock<Text>; Call::COUNT],
+    /// The functions before the common part.
+    head: String,
     own_clock: Option<String>,
 }
 
@@ -185,7 +173,7 @@ impl Scripts {
         let text = clock.as_ref().map_or(CLOCK.to_owned(), |key| {
             format!("local function clock()\n  return tonumber(redis.call('GET', '{key}'))\nend\n")
         });
-        Self::with(clock, &[&text, NO_NODE].concat())
+        Self::with(clock, [&text, NO_NODE].concat())
     }
 
     /// Scripts for a cluster.
@@ -195,37 +183,39 @@ impl Scripts {
             Some(_) => CLOCK_OF_GUARD,
             None => CLOCK,
         };
-        Self::with(clock, &[time, NODE].concat())
+        Self::with(clock, [time, NODE].concat())
     }
 
-    fn with(own_clock: Option<String>, head: &str) -> Self {
-        let text = |call: Call| {
-            let (first, announces, body) = call.parts();
-            let announce = if announces { ANNOUNCE } else { "" };
-            let limits = if call.knows_limits() { LIMITS } else { "" };
-            let text = [
-                first,
-                "\n",
-                head,
-                BASE,
-                announce,
-                call.first_part(),
-                JOBS,
-                limits,
-                body,
-            ]
-            .concat();
-            let hash = Script::new(&text).get_hash().to_owned();
-            Text { text, hash }
-        };
+    fn with(own_clock: Option<String>, head: String) -> Self {
         Self {
-            texts: Call::ALL.into_iter().map(text).collect(),
+            texts: [const { OnceLock::new() }; Call::COUNT],
+            head,
             own_clock,
         }
     }
 
     pub(super) fn get(&self, call: Call) -> &Text {
-        &self.texts[call as usize]
+        self.texts[call as usize].get_or_init(|| self.text(call))
+    }
+
+    fn text(&self, call: Call) -> Text {
+        let (first, announces, body) = call.parts();
+        let announce = if announces { ANNOUNCE } else { "" };
+        let limits = if call.knows_limits() { LIMITS } else { "" };
+        let text = [
+            first,
+            "\n",
+            &self.head,
+            BASE,
+            announce,
+            call.first_part(),
+            JOBS,
+            limits,
+            body,
+        ]
+        .concat();
+        let hash = Script::new(&text).get_hash().to_owned();
+        Text { text, hash }
     }
 
     /// Returns whether times are those of a test's clock.
