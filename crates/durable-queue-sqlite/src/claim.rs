@@ -5,7 +5,8 @@ use durable_queue::{StoreError, StoreTime, Token};
 use rusqlite::{Connection, Row, params};
 
 use super::limits::Limits;
-use super::{Queue, Repeated, all, execute, failure, find, id_of, number, sql, statement};
+use super::statements::{Repeated, all, execute, failure, find, id_of, number, statement};
+use super::{Queue, sql};
 
 /// Claims due jobs, and jobs that fall due within the horizon. With `urgent_first`, due urgent jobs come
 /// first.

@@ -20,13 +20,16 @@
 #![forbid(unsafe_code)]
 
 mod claim;
+mod enqueue;
 mod limits;
 mod place;
 mod push_in;
 mod schema;
+mod settle;
 mod sql;
 #[cfg(feature = "sqlx")]
 mod sqlx;
+mod statements;
 mod watch;
 #[cfg(target_os = "linux")]
 mod writes;
@@ -44,21 +47,22 @@ use std::time::Duration;
 
 use durable_queue::internals::{ANYTHING, Own, SharedClock};
 use durable_queue::store::{
-    Act, CANCEL_REQUEST_LIMIT, COUNT_LIMIT, Claim, DeadJob, DoneJob, Fate, JobState, Keep, Lease,
-    ListedJob, RECALL, Result, Settle, Store, StoreStats, Turn, Verdict, Watch, announced,
+    CANCEL_REQUEST_LIMIT, COUNT_LIMIT, Claim, DeadJob, DoneJob, Fate, JobState, Lease, ListedJob,
+    RECALL, Result, Settle, Store, StoreStats, Turn, Watch, announced,
 };
 use durable_queue::{
-    Cancelled, ErrorKind, JobId, Limit, Merge, NewJob, Notifier, Notifiers, Put, Reset, StoreClock,
+    Cancelled, ErrorKind, JobId, Limit, NewJob, Notifier, Notifiers, Put, Reset, StoreClock,
     StoreError, StoreTime, Threads, Token, WallClock, When, Which,
 };
-use rusqlite::{
-    CachedStatement, Connection, ErrorCode, OpenFlags, OptionalExtension, Row, ToSql, params,
-};
+use rusqlite::{Connection, OpenFlags, Row, params};
 use sync_shim::{Clock as _, Mutex, MutexGuard, Parker};
 
 use self::claim::{claim, read_leases};
+use self::enqueue::enqueue;
 use self::limits::call_parked;
 use self::place::Place;
+use self::settle::{is_open, settle_all};
+use self::statements::{Transaction, all, execute, failure, find, id_of, number};
 use self::watch::FileWatch;
 use self::writes::Listening;
 
@@ -247,30 +251,6 @@ impl SqliteStore {
     }
 }
 
-/// Rolls back unless it is committed. The client crate's own would parse its statements each time.
-struct Transaction<'c>(&'c Connection);
-
-impl<'c> Transaction<'c> {
-    fn begin(connection: &'c Connection, text: &str) -> Result<Self> {
-        execute(connection, text, [])?;
-        Ok(Self(connection))
-    }
-
-    fn commit(self) -> Result<()> {
-        let mut commit = statement(self.0, sql::COMMIT)?;
-        commit.execute([]).map(drop).map_err(lost_commit)
-    }
-}
-
-impl Drop for Transaction<'_> {
-    fn drop(&mut self) {
-        if !self.0.is_autocommit() {
-            // `SQLite` has rolled back if this fails.
-            self.0.execute_batch("ROLLBACK").ok();
-        }
-    }
-}
-
 /// Enables write-ahead mode. `SQLite` does not wait for locks needed by the switch itself, or by the recovery
 /// of a dead process's log: it reports busy at once.
 fn write_ahead(connection: &Connection, limit: Duration) -> Result<()> {
@@ -285,121 +265,6 @@ fn write_ahead(connection: &Connection, limit: Duration) -> Result<()> {
             mode => return mode,
         }
     }
-}
-
-/// Converts an error of `SQLite`.
-fn failure(error: rusqlite::Error) -> StoreError {
-    let kind = match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => ErrorKind::Busy,
-        Some(ErrorCode::DiskFull) => ErrorKind::Full,
-        Some(ErrorCode::ReadOnly) => ErrorKind::ReadOnly,
-        Some(ErrorCode::TooBig) => ErrorKind::TooLarge,
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => ErrorKind::Corrupt,
-        Some(ErrorCode::SystemIoFailure) => ErrorKind::Unavailable,
-        _ if is_missing_table(&error.to_string()) => ErrorKind::NotInstalled,
-        _ => ErrorKind::Other,
-    };
-    StoreError::new(kind).with_source(error)
-}
-
-/// Returns whether `SQLite`'s message says that the tables do not exist. It has no code for that.
-fn is_missing_table(message: &str) -> bool {
-    message.contains("no such table: ") && message.contains("durable_")
-}
-
-/// A commit that failed for lack of a lock or of space was rolled back. A commit that failed to sync may have
-/// reached the file.
-fn lost_commit(error: rusqlite::Error) -> StoreError {
-    let error = failure(error);
-    match error.kind() {
-        ErrorKind::Busy | ErrorKind::Full | ErrorKind::ReadOnly => error,
-        kind => StoreError::lost_answer(kind).with_source(error),
-    }
-}
-
-fn statement<'c>(connection: &'c Connection, text: &str) -> Result<CachedStatement<'c>> {
-    connection.prepare_cached(text).map_err(failure)
-}
-
-fn execute(connection: &Connection, text: &str, values: impl rusqlite::Params) -> Result<usize> {
-    statement(connection, text)?
-        .execute(values)
-        .map_err(failure)
-}
-
-/// A statement for many jobs, which is looked up once.
-struct Repeated<'c> {
-    connection: &'c Connection,
-    text: &'static str,
-    statement: Option<CachedStatement<'c>>,
-}
-
-impl<'c> Repeated<'c> {
-    fn new(connection: &'c Connection, text: &'static str) -> Self {
-        Self {
-            connection,
-            text,
-            statement: None,
-        }
-    }
-
-    fn statement(&mut self) -> Result<&mut CachedStatement<'c>> {
-        match &mut self.statement {
-            Some(statement) => Ok(statement),
-            none => Ok(none.insert(statement(self.connection, self.text)?)),
-        }
-    }
-
-    fn execute(&mut self, values: &[&dyn ToSql]) -> Result<usize> {
-        self.statement()?.execute(values).map_err(failure)
-    }
-
-    /// `rest`: the values of the parameters after the id. They are those of the first call, and remain bound.
-    fn execute_for(&mut self, id: JobId, rest: &[&dyn ToSql]) -> Result<usize> {
-        let is_first = self.statement.is_none();
-        let statement = self.statement()?;
-        for (index, value) in (2..).zip(rest.iter().filter(|_| is_first)) {
-            statement
-                .raw_bind_parameter(index, value)
-                .map_err(failure)?;
-        }
-        statement
-            .raw_bind_parameter(1, number(id))
-            .map_err(failure)?;
-        statement.raw_execute().map_err(failure)
-    }
-}
-
-fn find<R>(
-    connection: &Connection,
-    text: &str,
-    values: impl rusqlite::Params,
-    read: impl FnOnce(&Row<'_>) -> rusqlite::Result<R>,
-) -> Result<Option<R>> {
-    let mut statement = statement(connection, text)?;
-    statement
-        .query_row(values, read)
-        .optional()
-        .map_err(failure)
-}
-
-fn all<R>(
-    connection: &Connection,
-    text: &str,
-    values: impl rusqlite::Params,
-    read: impl FnMut(&Row<'_>) -> rusqlite::Result<R>,
-) -> Result<Vec<R>> {
-    let mut statement = statement(connection, text)?;
-    let rows = statement.query_map(values, read).map_err(failure)?;
-    rows.collect::<rusqlite::Result<_>>().map_err(failure)
-}
-
-fn id_of(id: i64) -> JobId {
-    JobId::from_u64(id.cast_unsigned())
-}
-
-fn number(id: JobId) -> i64 {
-    id.as_u64().cast_signed()
 }
 
 /// A queue, identified by its row id.
@@ -442,289 +307,6 @@ fn queue(connection: &Connection, name: &str) -> Result<Queue> {
 fn is_unconfirmed(row: &Row<'_>, column: usize) -> rusqlite::Result<bool> {
     let token: Option<[u8; 16]> = row.get(column)?;
     Ok(token.is_some_and(|bytes| Token::from_bytes(bytes).is_unconfirmed()))
-}
-
-/// Inserts jobs. Also returns the time to announce: the earliest due time that was set, or a recall.
-fn enqueue(
-    connection: &Connection,
-    now: StoreTime,
-    name: &str,
-    jobs: &[NewJob<'_>],
-) -> Result<(Vec<Put>, StoreTime)> {
-    let queue = queue(connection, name)?;
-    let mut earliest = StoreTime::NEVER;
-    let mut puts = Vec::with_capacity(jobs.len());
-    let mut plain = Repeated::new(connection, sql::INSERT_PLAIN);
-    let mut insert = Repeated::new(connection, sql::INSERT);
-    for job in jobs {
-        let (at, merge) = (job.when.resolve(now), job.policy(now));
-        if is_plain(job) {
-            plain.execute(params![queue.id, at.as_micros(), job.payload])?;
-            puts.push(Put::New(id_of(connection.last_insert_rowid())));
-            earliest = earliest.min(at);
-            continue;
-        }
-        if let Some((put, at)) = reschedule(connection, queue, job, merge, at)? {
-            earliest = earliest.min(at);
-            puts.push(put);
-            continue;
-        }
-        let most = job.merge.most(now);
-        let read = |row: &Row<'_>| {
-            Ok((
-                row.get(0)?,
-                row.get(1)?,
-                row.get(2)?,
-                is_unconfirmed(row, 3)?,
-                row.get(4)?,
-                row.get(5)?,
-            ))
-        };
-        let pending: Option<(i64, i64, i64, bool, bool, bool)> = match job.key {
-            Some(key) => find(connection, sql::PENDING, params![queue.id, key], read)?,
-            None => None,
-        };
-        let (put, at) = match pending {
-            None => {
-                let at = at.min(most);
-                let values = params![
-                    queue.id,
-                    at.as_micros(),
-                    most.as_micros(),
-                    job.key,
-                    job.payload,
-                    job.schedule,
-                    job.urgent,
-                    job.kind,
-                    job.options
-                ];
-                insert.execute(values)?;
-                (Put::New(id_of(connection.last_insert_rowid())), at)
-            }
-            Some((id, old_at, old_most, is_unconfirmed, is_marked, is_held)) => {
-                let [old_at, old_most] = [old_at, old_most].map(StoreTime::from_micros);
-                let merge = if is_marked { Merge::Debounce } else { merge };
-                match merge.merged(old_at, old_most, at) {
-                    None => (Put::Kept(id_of(id)), StoreTime::NEVER),
-                    Some(at) => {
-                        execute(
-                            connection,
-                            sql::MERGE,
-                            params![
-                                id,
-                                at.as_micros(),
-                                job.payload,
-                                job.schedule,
-                                job.urgent,
-                                job.kind,
-                                job.options
-                            ],
-                        )?;
-                        let frees_key = is_held
-                            && queue.per_key > 0
-                            && execute(connection, sql::BRING_BACK, params![queue.id, job.key])?
-                                > 0;
-                        let at = if is_unconfirmed { RECALL } else { at };
-                        (
-                            Put::Merged(id_of(id)),
-                            if frees_key { ANYTHING } else { at },
-                        )
-                    }
-                }
-            }
-        };
-        earliest = earliest.min(at);
-        puts.push(put);
-    }
-    let is_merged = |put: &Put| matches!(put, Put::Merged(_));
-    if puts.iter().any(is_merged) && call_parked(connection, now, queue)? {
-        earliest = earliest.min(ANYTHING);
-    }
-    Ok((puts, earliest))
-}
-
-/// Returns whether the job has only a payload and a time.
-fn is_plain(job: &NewJob<'_>) -> bool {
-    let NewJob {
-        payload: _,
-        when: _,
-        key,
-        merge,
-        schedule,
-        urgent,
-        kind,
-        options,
-    } = job;
-    let is_bounded = matches!(merge, Merge::DebounceUntil(_));
-    let has_texts = schedule.or(*kind).or(*options).is_some();
-    !has_texts && key.is_none() && !is_bounded && !urgent
-}
-
-/// A push with a schedule changes the started repeating job of its key. Also returns the time to announce.
-fn reschedule(
-    connection: &Connection,
-    queue: Queue,
-    job: &NewJob<'_>,
-    merge: Merge,
-    at: StoreTime,
-) -> Result<Option<(Put, StoreTime)>> {
-    let (Some(key), Some(schedule)) = (job.key, job.schedule) else {
-        return Ok(None);
-    };
-    let of_key = params![queue.id, key];
-    let found = find(connection, sql::BEGUN_SCHEDULE, of_key, |row| {
-        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-    })?;
-    let Some((id, is_held, old_at)) = found else {
-        return Ok(None);
-    };
-    let _: (i64, bool, i64) = (id, is_held, old_at);
-    let never = StoreTime::NEVER;
-    if merge == Merge::Keep {
-        return Ok(Some((Put::Kept(id_of(id)), never)));
-    }
-    let values = params![
-        id,
-        job.payload,
-        schedule,
-        job.urgent,
-        at.as_micros(),
-        job.kind,
-        job.options
-    ];
-    execute(connection, sql::RESCHEDULE, values)?;
-    let earlier = at.min(StoreTime::from_micros(old_at));
-    let announced = if is_held { never } else { earlier };
-    Ok(Some((Put::Merged(id_of(id)), announced)))
-}
-
-/// Settles in order. Also returns whether a job has waited for a key that is now free.
-fn settle_all(
-    connection: &Connection,
-    now: StoreTime,
-    queue: Queue,
-    settles: &[Settle<'_>],
-) -> Result<(Vec<Verdict>, bool)> {
-    let mut frees_key = false;
-    let mut verdicts = Vec::with_capacity(settles.len());
-    let mut end = Repeated::new(connection, sql::DELETE_STARTED);
-    for each in settles {
-        let key: Option<Vec<u8>> = if queue.per_key > 0 && each.act.ends_lease() {
-            let held = params![number(each.id), each.token.as_bytes()];
-            find(connection, sql::KEY_OF, held, |row| row.get(0))?.flatten()
-        } else {
-            None
-        };
-        let verdict = settle(connection, &mut end, now, queue.paused, each)?;
-        // The token was valid for a job with a key, so the settle is carried out, or requires a started job.
-        if let Some(key) = key.filter(|_| verdict == Verdict::Done)
-            && (each.act.frees_key() || !is_open(connection, queue, each.id)?)
-        {
-            frees_key |= execute(connection, sql::BRING_BACK, params![queue.id, key])? > 0;
-        }
-        if let Act::Again { when } = each.act
-            && verdict == Verdict::Done
-        {
-            // A push during the run may have set an earlier time than the holder knows.
-            let known = params![number(each.id), when.resolve(now).as_micros()];
-            frees_key |= find(connection, sql::IS_DUE_BEFORE, known, |_| Ok(()))?.is_some();
-        }
-        verdicts.push(verdict);
-    }
-    if queue.has_limits && settles.iter().any(|each| each.act.ends_lease()) {
-        frees_key |= call_parked(connection, now, queue)?;
-    }
-    Ok((verdicts, frees_key))
-}
-
-fn is_open(connection: &Connection, queue: Queue, id: JobId) -> Result<bool> {
-    let found = find(
-        connection,
-        sql::IS_OPEN,
-        params![queue.id, number(id)],
-        |_| Ok(()),
-    )?;
-    Ok(found.is_some())
-}
-
-/// `end` is [`sql::DELETE_STARTED`].
-fn settle(
-    connection: &Connection,
-    end: &mut Repeated<'_>,
-    now: StoreTime,
-    paused: bool,
-    settle: &Settle<'_>,
-) -> Result<Verdict> {
-    let id = number(settle.id);
-    let token = settle.token.as_bytes();
-    let held = params![id, token];
-    let is_held =
-        || Ok::<_, StoreError>(find(connection, sql::IS_HELD, held, |_| Ok(()))?.is_some());
-    // A marked job is not returned.
-    let or_delete_marked = |returned: usize, unstarted: bool| match returned {
-        0 => execute(
-            connection,
-            sql::DELETE_MARKED,
-            params![id, token, unstarted],
-        ),
-        _ => Ok(returned),
-    };
-    let release = |at: StoreTime| {
-        let released = execute(connection, sql::RELEASE, params![id, token, at.as_micros()])?;
-        or_delete_marked(released, true)
-    };
-    let changed = match settle.act {
-        Act::Start { .. } if paused => 0,
-        Act::Start { lease } => {
-            let until = now.after(lease).as_micros();
-            execute(
-                connection,
-                sql::START,
-                params![id, token, until, now.as_micros()],
-            )?
-        }
-        Act::Extend { lease } => {
-            let until = now.after(lease).as_micros();
-            execute(connection, sql::EXTEND, params![id, token, until])?
-        }
-        Act::Ack => end.execute(held)?,
-        Act::Keep(Keep { span, took, result }) => {
-            let until = now.after(span).as_micros();
-            let took = StoreTime::from_micros(0).after(took).as_micros();
-            let kept = params![id, token, until, now.as_micros(), took, result];
-            execute(connection, sql::KEEP, kept)?;
-            end.execute(held)?
-        }
-        Act::Again { when } => {
-            let [at, most] = [when.resolve(now), StoreTime::NEVER].map(StoreTime::as_micros);
-            match execute(connection, sql::AGAIN, params![id, token, at, most])? {
-                0 => end.execute(held)?,
-                changed => changed,
-            }
-        }
-        Act::Retry { when, failures } => {
-            let at = when.resolve(now).as_micros();
-            let retried = execute(connection, sql::RETRY, params![id, token, at, failures])?;
-            or_delete_marked(retried, false)?
-        }
-        Act::Bury { error, failures } | Act::Reject { error, failures } => {
-            let begun = matches!(settle.act, Act::Reject { .. });
-            let buried = params![id, token, now.as_micros(), error, begun, failures];
-            execute(connection, sql::BURY, buried)?;
-            end.execute(held)?
-        }
-        Act::Release => release(StoreTime::from_micros(i64::MIN))?,
-        Act::Postpone { when } => release(when.resolve(now))?,
-    };
-    if changed != 0 {
-        return Ok(Verdict::Done);
-    }
-    let is_early = matches!(settle.act, Act::Start { .. }) && is_held()?;
-    Ok(if is_early {
-        Verdict::NotDue
-    } else {
-        Verdict::Stale
-    })
 }
 
 fn read_list(

@@ -10,7 +10,8 @@ use durable_queue::store::{Lease, PARK_LIMIT, Result};
 use durable_queue::{ErrorKind, Limit, StartRate, StoreError, StoreTime};
 use rusqlite::{Connection, Row, params};
 
-use super::{Queue, all, execute, find, number, sql};
+use super::statements::{all, execute, find, number};
+use super::{Queue, sql};
 
 /// The limits of a queue's kinds, read once per transaction.
 pub(super) struct Limits {

@@ -8,7 +8,8 @@ use durable_queue::{
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, Row, ToSql, Transaction, params_from_iter};
 
-use super::{SqliteStore, all, execute, failure, id_of, sql};
+use super::statements::{all, execute, failure, id_of};
+use super::{SqliteStore, sql};
 
 /// Parameters of a push, to be run by a client of the application.
 #[derive(Debug)]

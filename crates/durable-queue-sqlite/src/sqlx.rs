@@ -6,7 +6,8 @@ use sqlx::sqlite::SqliteArguments;
 use sqlx::{Arguments, Connection, Sqlite, SqliteConnection, Transaction};
 
 use super::push_in::{Job, Prepared, put};
-use super::{SqliteStore, is_missing_table, sql};
+use super::statements::is_missing_table;
+use super::{SqliteStore, sql};
 
 /// ```
 /// use durable_queue::{DurableQueue, When};

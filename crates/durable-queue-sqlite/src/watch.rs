@@ -11,8 +11,9 @@ use durable_queue::internals::ANYTHING;
 use durable_queue::store::{Result, Watch};
 use durable_queue::{Notifier, Registration};
 
+use super::statements::find;
 use super::writes::Listening;
-use super::{Shared, SqliteStore, WATCH_EVERY, Watching, find};
+use super::{Shared, SqliteStore, WATCH_EVERY, Watching};
 
 impl Shared {
     /// Returns a number that changes with commits of other connections, but not of this one.

@@ -1,0 +1,138 @@
+//! Settles.
+
+use durable_queue::store::{Act, Keep, Result, Settle, Verdict};
+use durable_queue::{JobId, StoreError, StoreTime};
+use rusqlite::{Connection, params};
+
+use super::limits::call_parked;
+use super::statements::{Repeated, execute, find, number};
+use super::{Queue, sql};
+
+/// Settles in order. Also returns whether a job has waited for a key that is now free.
+pub(super) fn settle_all(
+    connection: &Connection,
+    now: StoreTime,
+    queue: Queue,
+    settles: &[Settle<'_>],
+) -> Result<(Vec<Verdict>, bool)> {
+    let mut frees_key = false;
+    let mut verdicts = Vec::with_capacity(settles.len());
+    let mut end = Repeated::new(connection, sql::DELETE_STARTED);
+    for each in settles {
+        let key: Option<Vec<u8>> = if queue.per_key > 0 && each.act.ends_lease() {
+            let held = params![number(each.id), each.token.as_bytes()];
+            find(connection, sql::KEY_OF, held, |row| row.get(0))?.flatten()
+        } else {
+            None
+        };
+        let verdict = settle(connection, &mut end, now, queue.paused, each)?;
+        // The token was valid for a job with a key, so the settle is carried out, or requires a started job.
+        if let Some(key) = key.filter(|_| verdict == Verdict::Done)
+            && (each.act.frees_key() || !is_open(connection, queue, each.id)?)
+        {
+            frees_key |= execute(connection, sql::BRING_BACK, params![queue.id, key])? > 0;
+        }
+        if let Act::Again { when } = each.act
+            && verdict == Verdict::Done
+        {
+            // A push during the run may have set an earlier time than the holder knows.
+            let known = params![number(each.id), when.resolve(now).as_micros()];
+            frees_key |= find(connection, sql::IS_DUE_BEFORE, known, |_| Ok(()))?.is_some();
+        }
+        verdicts.push(verdict);
+    }
+    if queue.has_limits && settles.iter().any(|each| each.act.ends_lease()) {
+        frees_key |= call_parked(connection, now, queue)?;
+    }
+    Ok((verdicts, frees_key))
+}
+
+pub(super) fn is_open(connection: &Connection, queue: Queue, id: JobId) -> Result<bool> {
+    let found = find(
+        connection,
+        sql::IS_OPEN,
+        params![queue.id, number(id)],
+        |_| Ok(()),
+    )?;
+    Ok(found.is_some())
+}
+
+/// `end` is [`sql::DELETE_STARTED`].
+fn settle(
+    connection: &Connection,
+    end: &mut Repeated<'_>,
+    now: StoreTime,
+    paused: bool,
+    settle: &Settle<'_>,
+) -> Result<Verdict> {
+    let id = number(settle.id);
+    let token = settle.token.as_bytes();
+    let held = params![id, token];
+    let is_held =
+        || Ok::<_, StoreError>(find(connection, sql::IS_HELD, held, |_| Ok(()))?.is_some());
+    // A marked job is not returned.
+    let or_delete_marked = |returned: usize, unstarted: bool| match returned {
+        0 => execute(
+            connection,
+            sql::DELETE_MARKED,
+            params![id, token, unstarted],
+        ),
+        _ => Ok(returned),
+    };
+    let release = |at: StoreTime| {
+        let released = execute(connection, sql::RELEASE, params![id, token, at.as_micros()])?;
+        or_delete_marked(released, true)
+    };
+    let changed = match settle.act {
+        Act::Start { .. } if paused => 0,
+        Act::Start { lease } => {
+            let until = now.after(lease).as_micros();
+            execute(
+                connection,
+                sql::START,
+                params![id, token, until, now.as_micros()],
+            )?
+        }
+        Act::Extend { lease } => {
+            let until = now.after(lease).as_micros();
+            execute(connection, sql::EXTEND, params![id, token, until])?
+        }
+        Act::Ack => end.execute(held)?,
+        Act::Keep(Keep { span, took, result }) => {
+            let until = now.after(span).as_micros();
+            let took = StoreTime::from_micros(0).after(took).as_micros();
+            let kept = params![id, token, until, now.as_micros(), took, result];
+            execute(connection, sql::KEEP, kept)?;
+            end.execute(held)?
+        }
+        Act::Again { when } => {
+            let [at, most] = [when.resolve(now), StoreTime::NEVER].map(StoreTime::as_micros);
+            match execute(connection, sql::AGAIN, params![id, token, at, most])? {
+                0 => end.execute(held)?,
+                changed => changed,
+            }
+        }
+        Act::Retry { when, failures } => {
+            let at = when.resolve(now).as_micros();
+            let retried = execute(connection, sql::RETRY, params![id, token, at, failures])?;
+            or_delete_marked(retried, false)?
+        }
+        Act::Bury { error, failures } | Act::Reject { error, failures } => {
+            let begun = matches!(settle.act, Act::Reject { .. });
+            let buried = params![id, token, now.as_micros(), error, begun, failures];
+            execute(connection, sql::BURY, buried)?;
+            end.execute(held)?
+        }
+        Act::Release => release(StoreTime::from_micros(i64::MIN))?,
+        Act::Postpone { when } => release(when.resolve(now))?,
+    };
+    if changed != 0 {
+        return Ok(Verdict::Done);
+    }
+    let is_early = matches!(settle.act, Act::Start { .. }) && is_held()?;
+    Ok(if is_early {
+        Verdict::NotDue
+    } else {
+        Verdict::Stale
+    })
+}
