@@ -2,12 +2,12 @@
 
 use durable_queue::internals::ANYTHING;
 use durable_queue::store::{RECALL, Result};
-use durable_queue::{Merge, NewJob, Put, StoreTime};
+use durable_queue::{Merge, NewJob, Put, StoreTime, Token};
 use rusqlite::{Connection, Row, params};
 
 use super::limits::call_parked;
 use super::statements::{Repeated, execute, find, id_of};
-use super::{Queue, is_unconfirmed, queue, sql};
+use super::{Queue, leave_key, queue, sql, token};
 
 /// Inserts jobs. Also returns the time to announce: the earliest due time that was set, or a recall.
 pub(super) fn enqueue(
@@ -40,12 +40,11 @@ pub(super) fn enqueue(
                 row.get(0)?,
                 row.get(1)?,
                 row.get(2)?,
-                is_unconfirmed(row, 3)?,
+                token(row, 3)?,
                 row.get(4)?,
-                row.get(5)?,
             ))
         };
-        let pending: Option<(i64, i64, i64, bool, bool, bool)> = match job.key {
+        let pending: Option<(i64, i64, i64, Option<Token>, bool)> = match job.key {
             Some(key) => find(connection, sql::PENDING, params![queue.id, key], read)?,
             None => None,
         };
@@ -66,7 +65,7 @@ pub(super) fn enqueue(
                 insert.execute(values)?;
                 (Put::New(id_of(connection.last_insert_rowid())), at)
             }
-            Some((id, old_at, old_most, is_unconfirmed, is_marked, is_held)) => {
+            Some((id, old_at, old_most, token, is_marked)) => {
                 let [old_at, old_most] = [old_at, old_most].map(StoreTime::from_micros);
                 let merge = if is_marked { Merge::Debounce } else { merge };
                 match merge.merged(old_at, old_most, at) {
@@ -85,11 +84,9 @@ pub(super) fn enqueue(
                                 job.options
                             ],
                         )?;
-                        let frees_key = is_held
-                            && queue.per_key > 0
-                            && execute(connection, sql::BRING_BACK, params![queue.id, job.key])?
-                                > 0;
-                        let at = if is_unconfirmed { RECALL } else { at };
+                        let frees_key = token.is_some() && leave_key(connection, queue, job.key)?;
+                        let is_recalled = token.is_some_and(|token| token.is_unconfirmed());
+                        let at = if is_recalled { RECALL } else { at };
                         (
                             Put::Merged(id_of(id)),
                             if frees_key { ANYTHING } else { at },
@@ -137,13 +134,11 @@ fn reschedule(
         return Ok(None);
     };
     let of_key = params![queue.id, key];
-    let found = find(connection, sql::BEGUN_SCHEDULE, of_key, |row| {
-        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-    })?;
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    let found: Option<(i64, bool, i64)> = find(connection, sql::BEGUN_SCHEDULE, of_key, read)?;
     let Some((id, is_held, old_at)) = found else {
         return Ok(None);
     };
-    let _: (i64, bool, i64) = (id, is_held, old_at);
     let never = StoreTime::NEVER;
     if merge == Merge::Keep {
         return Ok(Some((Put::Kept(id_of(id)), never)));

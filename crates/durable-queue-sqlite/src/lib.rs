@@ -303,10 +303,19 @@ fn queue(connection: &Connection, name: &str) -> Result<Queue> {
     })
 }
 
-/// Returns whether the token in this column belongs to a holder that does not confirm starts.
-fn is_unconfirmed(row: &Row<'_>, column: usize) -> rusqlite::Result<bool> {
-    let token: Option<[u8; 16]> = row.get(column)?;
-    Ok(token.is_some_and(|bytes| Token::from_bytes(bytes).is_unconfirmed()))
+/// Returns the token in this column, if the job is held.
+fn token(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Token>> {
+    let bytes: Option<[u8; 16]> = row.get(column)?;
+    Ok(bytes.map(Token::from_bytes))
+}
+
+/// A job of a key is no longer held, or does not exist any more. With a limit of keys, restores the due times of jobs that
+/// waited for it. Returns whether there were any.
+fn leave_key(connection: &Connection, queue: Queue, key: Option<&[u8]>) -> Result<bool> {
+    match key.filter(|_| queue.per_key > 0) {
+        Some(key) => Ok(execute(connection, sql::BRING_BACK, params![queue.id, key])? > 0),
+        None => Ok(false),
+    }
 }
 
 fn read_list(
@@ -340,8 +349,7 @@ fn read_list(
 struct Found {
     id: i64,
     queue: Queue,
-    /// Its key, if the queue has a limit of keys.
-    serial_key: Option<Vec<u8>>,
+    key: Option<Vec<u8>>,
     run: i64,
     /// A handler has it, or may have it because its holder does not confirm starts.
     taken: bool,
@@ -371,13 +379,12 @@ fn named(
     };
     let read = |row: &Row<'_>| {
         let (started, due, at): (bool, i64, i64) = (row.get(1)?, row.get(2)?, row.get(5)?);
-        let is_unconfirmed = is_unconfirmed(row, 6)?;
+        let is_unconfirmed = token(row, 6)?.is_some_and(|token| token.is_unconfirmed());
         let now = now.as_micros();
-        let key: Option<Vec<u8>> = row.get(7)?;
         Ok(Found {
             id: row.get(0)?,
             queue,
-            serial_key: key.filter(|_| queue.per_key > 0),
+            key: row.get(7)?,
             run: row.get(8)?,
             taken: (started || is_unconfirmed && at <= now) && due > now,
             is_unconfirmed,
@@ -442,10 +449,7 @@ impl Store for SqliteStore {
                 return Ok((Cancelled::Taken, announced));
             }
             execute(tx, sql::DELETE, [first.id])?;
-            let frees_key = match &first.serial_key {
-                Some(key) => execute(tx, sql::BRING_BACK, params![first.queue.id, key])? > 0,
-                None => false,
-            };
+            let frees_key = leave_key(tx, first.queue, first.key.as_deref())?;
             let frees_key = call_parked(tx, now, first.queue)? || frees_key;
             announced = announced.min(first.announced(if frees_key { ANYTHING } else { never }));
             let Found {
@@ -479,12 +483,7 @@ impl Store for SqliteStore {
                     let at = when.resolve(now);
                     execute(tx, sql::MOVE, params![found.id, at.as_micros()])?;
                     let announced = found.announced(at);
-                    let frees_key = match &found.serial_key {
-                        Some(key) => {
-                            execute(tx, sql::BRING_BACK, params![found.queue.id, key])? > 0
-                        }
-                        None => false,
-                    };
+                    let frees_key = leave_key(tx, found.queue, found.key.as_deref())?;
                     if call_parked(tx, now, found.queue)? || frees_key {
                         (Reset::Moved, announced.min(ANYTHING))
                     } else {

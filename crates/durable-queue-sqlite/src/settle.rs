@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 
 use super::limits::call_parked;
 use super::statements::{Repeated, execute, find, number};
-use super::{Queue, sql};
+use super::{Queue, leave_key, sql};
 
 /// Settles in order. Also returns whether a job has waited for a key that is now free.
 pub(super) fn settle_all(
@@ -30,7 +30,7 @@ pub(super) fn settle_all(
         if let Some(key) = key.filter(|_| verdict == Verdict::Done)
             && (each.act.frees_key() || !is_open(connection, queue, each.id)?)
         {
-            frees_key |= execute(connection, sql::BRING_BACK, params![queue.id, key])? > 0;
+            frees_key |= leave_key(connection, queue, Some(&key))?;
         }
         if let Act::Again { when } = each.act
             && verdict == Verdict::Done

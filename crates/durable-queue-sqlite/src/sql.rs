@@ -10,8 +10,7 @@ pub(super) const COMMIT: &str = "COMMIT";
 pub(super) const QUEUE: &str = "SELECT id, paused, serial_keys, kind_limits
     FROM durable_queue WHERE name = ?1";
 
-pub(super) const PENDING: &str = "SELECT id, at, most, token, cancelled, token IS NOT NULL
-    FROM durable_job
+pub(super) const PENDING: &str = "SELECT id, at, most, token, cancelled FROM durable_job
     WHERE queue = ?1 AND key = ?2 AND run = 0";
 
 pub(super) const INSERT: &str = "INSERT INTO durable_job

@@ -84,32 +84,42 @@ where
     thread::spawn(move || work(&queue))
 }
 
-/// A clock that panics on threads of pumps, `left` times more.
+/// A clock that panics on threads of pumps, or on all others, `left` times more.
 #[derive(Clone, Debug)]
-pub struct PumpTrap {
+pub struct ClockTrap {
     clock: ManualClock,
+    for_pumps: bool,
     pub left: Arc<AtomicUsize>,
 }
 
-impl PumpTrap {
+impl ClockTrap {
     /// Creates one that does not panic.
-    pub fn new(clock: &ManualClock) -> Self {
+    fn new(clock: &ManualClock, for_pumps: bool) -> Self {
         Self {
             clock: clock.clone(),
+            for_pumps,
             left: Arc::default(),
         }
+    }
+
+    pub fn for_pumps(clock: &ManualClock) -> Self {
+        Self::new(clock, true)
+    }
+
+    pub fn for_callers(clock: &ManualClock) -> Self {
+        Self::new(clock, false)
     }
 
     fn check(&self) {
         let is_pump = thread::current().name() == Some("durable-queue");
         let less = |left: usize| left.checked_sub(1);
-        if is_pump && self.left.fetch_update(SeqCst, SeqCst, less).is_ok() {
+        if is_pump == self.for_pumps && self.left.fetch_update(SeqCst, SeqCst, less).is_ok() {
             resume_unwind(Box::new("as it was asked to"));
         }
     }
 }
 
-impl Clock for PumpTrap {
+impl Clock for ClockTrap {
     fn now(&self) -> Instant {
         self.check();
         self.clock.now()

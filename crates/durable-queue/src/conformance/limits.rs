@@ -192,23 +192,30 @@ pub fn a_postponed_job_leaves_its_place(fixture: &impl Fixture) {
     }
 }
 
+/// The ways in which a job is taken from its holder. `push` is merged into the job.
+fn takings<'a>(
+    store: &'a impl Store,
+    push: impl Fn(When) -> JobId + 'a,
+) -> [Box<dyn Fn(JobId) + 'a>; 3] {
+    let later = When::After(SECOND * 100);
+    [
+        Box::new(|id| {
+            let cancelled = store.cancel(QUEUE, Which::Id(id)).expect("an answer");
+            assert!(cancelled.is_gone());
+        }),
+        Box::new(move |id| {
+            let reset = store.reset(QUEUE, Which::Id(id), later);
+            assert_eq!(reset.expect("a reset"), Reset::Moved);
+        }),
+        Box::new(move |id| assert_eq!(push(later), id)),
+    ]
+}
+
 /// From its holder: by a cancel, a reset or a merge. Watches are notified.
 pub fn a_claim_ahead_that_is_taken_makes_room(fixture: &impl Fixture) {
     let store = fixture.store();
     set(store, &Limit::per_kind(KIND, 1));
-    let later = When::After(SECOND * 100);
-    let by_cancel: &dyn Fn(&_) = &|id| {
-        let cancelled = store.cancel(QUEUE, Which::Id(*id)).expect("an answer");
-        assert!(cancelled.is_gone());
-    };
-    let by_reset: &dyn Fn(&_) = &|id| {
-        let reset = store.reset(QUEUE, Which::Id(*id), later);
-        assert_eq!(reset.expect("a reset"), Reset::Moved);
-    };
-    let by_merge: &dyn Fn(&_) = &|id| {
-        assert_eq!(put_one(store, keyed_mail("key", later)), *id);
-    };
-    for take in [by_cancel, by_reset, by_merge] {
+    for take in takings(store, |later| put_one(store, keyed_mail("key", later))) {
         put_one(store, keyed_mail("key", HORIZON));
         let ahead = claim_ahead(store);
         let waiting = put_one(store, mail(When::NOW));
@@ -216,7 +223,7 @@ pub fn a_claim_ahead_that_is_taken_makes_room(fixture: &impl Fixture) {
         let heard = Heard::new();
         let mut watch = store.watch(QUEUE, heard.notifier()).expect("a watch");
         heard.earliest();
-        take(&ahead.id);
+        take(ahead.id);
         heard.is_announced(&mut *watch, "the place");
         let lease = start_one(store);
         assert_eq!(lease.id, waiting);
@@ -583,18 +590,8 @@ pub fn at_most_the_maximum_of_a_key_is_held(fixture: &impl Fixture) {
 pub fn a_claim_ahead_that_is_taken_makes_room_for_its_key(fixture: &impl Fixture) {
     let store = fixture.store();
     set(store, &Limit::per_key(2));
-    let later = When::After(SECOND * 100);
     let push = |when| put_one(store, keyed("key", b"job", when, Merge::Latest));
-    let by_cancel: &dyn Fn(&_) = &|id| {
-        let cancelled = store.cancel(QUEUE, Which::Id(*id)).expect("an answer");
-        assert!(cancelled.is_gone());
-    };
-    let by_reset: &dyn Fn(&_) = &|id| {
-        let reset = store.reset(QUEUE, Which::Id(*id), later);
-        assert_eq!(reset.expect("a reset"), Reset::Moved);
-    };
-    let by_merge: &dyn Fn(&_) = &|id| assert_eq!(push(later), *id);
-    for take in [by_cancel, by_reset, by_merge] {
+    for take in takings(store, push) {
         let [running, waiting] = [0, 1].map(|_| {
             push(When::NOW);
             start_one(store)
@@ -621,7 +618,7 @@ pub fn a_claim_ahead_that_is_taken_makes_room_for_its_key(fixture: &impl Fixture
         let heard = Heard::new();
         let mut watch = store.watch(QUEUE, heard.notifier()).expect("a watch");
         heard.earliest();
-        take(&ahead);
+        take(ahead);
         heard.is_announced(&mut *watch, "the place");
         let lease = start_one(store);
         assert_eq!(lease.id, waiting.id);

@@ -9,7 +9,7 @@ use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{DurableQueue, HORIZON, PUMP_THREADS, ShutDown, TakeError, Threads, When};
 use testkit::Gate;
 
-use crate::support::{LONG, PumpTrap, SECOND, Time, job, on_thread};
+use crate::support::{ClockTrap, LONG, SECOND, Time, job, on_thread};
 
 type Queue = DurableQueue<String, SimStore>;
 
@@ -188,7 +188,7 @@ fn a_queue_that_ends_leaves_the_others_running() {
 #[testkit::test]
 fn a_clock_that_panics_once_shuts_down_one_of_the_queues() {
     let time = Time::new();
-    let trap = PumpTrap::new(&time.clock);
+    let trap = ClockTrap::for_pumps(&time.clock);
     let world = World {
         threads: Threads::with_clock(trap.clone()),
         time,

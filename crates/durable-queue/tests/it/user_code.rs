@@ -6,13 +6,12 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
-use std::io;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use durable_queue::store::JobState;
 use durable_queue::testing::SimStore;
@@ -21,10 +20,10 @@ use durable_queue::{
     LONGEST_LEASE, Payload, Reset, Retried, SettleError, ShutDown, StoreTime, TakeError, When,
     Worker,
 };
-use sync_shim::{Alarm, Clock, ManualClock, Parker};
+use sync_shim::Clock;
 use testkit::block_on;
 
-use crate::support::{LONG, PumpTrap, SECOND, Time, job};
+use crate::support::{ClockTrap, LONG, SECOND, Time, job};
 
 /// Its text selects the behaviour of its code.
 #[derive(Debug)]
@@ -390,7 +389,7 @@ fn nul_is_removed_from_an_error() {
 fn a_clock_that_panics_in_the_pump_shuts_the_queue_down_and_no_call_hangs() {
     let time = Time::new();
     let sim = time.sim();
-    let trap = PumpTrap::new(&time.clock);
+    let trap = ClockTrap::for_pumps(&time.clock);
     let queue: DurableQueue<String, _> = time
         .builder(sim.clone())
         .clock(trap.clone())
@@ -415,42 +414,8 @@ fn a_clock_that_panics_in_the_pump_shuts_the_queue_down_and_no_call_hangs() {
     assert_eq!(*other.take().unwrap(), "one");
 }
 
-/// A clock that panics on threads that are no pumps, `left` times more.
-#[derive(Clone, Debug)]
-struct CallerTrap {
-    clock: ManualClock,
-    left: Arc<AtomicUsize>,
-}
-
-impl CallerTrap {
-    fn check(&self) {
-        let is_pump = std::thread::current().name() == Some("durable-queue");
-        let less = |left: usize| left.checked_sub(1);
-        if !is_pump && self.left.fetch_update(SeqCst, SeqCst, less).is_ok() {
-            resume_unwind(Box::new("as it was asked to"));
-        }
-    }
-}
-
-impl Clock for CallerTrap {
-    fn now(&self) -> Instant {
-        self.check();
-        self.clock.now()
-    }
-
-    fn park_until(&self, parker: &Parker, when: Instant) -> bool {
-        self.check();
-        self.clock.park_until(parker, when)
-    }
-
-    fn wake_at(&self, when: Instant, waker: Waker) -> io::Result<Alarm> {
-        self.clock.wake_at(when, waker)
-    }
-}
-
-fn trapped(time: &Time) -> (DurableQueue<String, SimStore>, CallerTrap) {
-    let (clock, left) = (time.clock.clone(), Arc::default());
-    let trap = CallerTrap { clock, left };
+fn trapped(time: &Time) -> (DurableQueue<String, SimStore>, ClockTrap) {
+    let trap = ClockTrap::for_callers(&time.clock);
     let queue = time.builder(time.sim()).clock(trap.clone());
     (queue.build().unwrap(), trap)
 }
