@@ -258,10 +258,14 @@ BEGIN
         INSERT INTO SCHEMA.job (id, queue, due, at, key, payload, schedule, urgent, kind, options, failures)
         SELECT d.id, d.queue, v_now, v_now, d.key, d.payload, d.schedule, d.urgent, d.kind, d.options, d.failures
         FROM SCHEMA.dead d
-        WHERE d.id = v_id AND d.queue = v_queue AND (d.schedule IS NULL OR NOT EXISTS (
-            SELECT FROM SCHEMA.job j WHERE j.queue = v_queue AND j.key = d.key AND j.schedule IS NOT NULL)) FOR UPDATE
+        WHERE d.id = v_id AND d.queue = v_queue FOR UPDATE
         ON CONFLICT DO NOTHING;
-        IF FOUND THEN
+        CONTINUE WHEN NOT FOUND;
+        -- Only now can no other job of the key be opened.
+        DELETE FROM SCHEMA.job n WHERE n.id = v_id AND n.schedule IS NOT NULL AND EXISTS (
+            SELECT FROM SCHEMA.job j
+            WHERE j.queue = v_queue AND j.key = n.key AND j.schedule IS NOT NULL AND j.id <> v_id);
+        IF NOT FOUND THEN
             DELETE FROM SCHEMA.dead d WHERE d.id = v_id;
             v_count := v_count + 1;
         END IF;

@@ -198,7 +198,8 @@ DECLARE
     v_most bigint;
     v_new record;
     v_old record;
-    v_begun bigint;
+    v_begun record;
+    v_is_begun boolean;
     v_merged boolean := false;
     v_frees_place boolean := false;
 BEGIN
@@ -211,79 +212,78 @@ BEGIN
     LOOP
         v_at := SCHEMA.resolve(v_now, v_new.time, v_new.delay);
         v_most := coalesce(SCHEMA.resolve(v_now, v_new.most, v_new.most_delay), c_never);
-        -- A push with a schedule changes the started repeating job of its key.
-        v_begun := NULL;
-        IF v_new.schedule IS NOT NULL THEN
-            SELECT j.id, j.at, j.token, j.place INTO v_old FROM SCHEMA.job j
-            WHERE j.queue = v_queue AND j.key = v_new.key AND j.run <> 0 AND j.schedule IS NOT NULL
-            ORDER BY j.run LIMIT 1 FOR UPDATE;
-            v_begun := v_old.id;
-        END IF;
-        IF v_begun IS NOT NULL THEN
-            o_id := v_begun;
-            IF SCHEMA.is_late(v_new.schedule, v_new.delay, v_at) THEN
-                v_new.merge := 0;
+        v_is_begun := false;
+        o_id := NULL;
+        LOOP
+            -- A push with a schedule changes the started repeating job of its key. The last look is made while
+            -- the open job of the key is locked or new: none can be opened then, and one that was started in the
+            -- meantime is visible.
+            IF v_new.schedule IS NOT NULL THEN
+                SELECT j.id, j.at, j.token, j.place INTO v_begun FROM SCHEMA.job j
+                WHERE j.queue = v_queue AND j.key = v_new.key AND j.run <> 0 AND j.schedule IS NOT NULL
+                ORDER BY j.run LIMIT 1 FOR UPDATE;
+                v_is_begun := FOUND;
             END IF;
-            o_put := CASE WHEN v_new.merge = 0 THEN 2 ELSE 1 END;
+            EXIT WHEN v_is_begun OR o_id IS NOT NULL;
+            SELECT j.id, j.at, j.most, j.token, j.place INTO v_old FROM SCHEMA.job j
+            WHERE j.queue = v_queue AND j.key = v_new.key AND j.run = 0 FOR UPDATE;
+            IF FOUND THEN
+                o_put := 1;
+                o_id := v_old.id;
+            ELSE
+                o_put := 0;
+                o_due := least(v_at, v_most);
+                INSERT INTO SCHEMA.job AS j (queue, due, at, most, key, payload, schedule, urgent, kind, options)
+                VALUES (v_queue, o_due, o_due, v_most, v_new.key, v_new.payload, v_new.schedule, v_new.urgent,
+                    v_new.kind, v_new.options)
+                ON CONFLICT (queue, key, run) WHERE key IS NOT NULL DO NOTHING
+                RETURNING j.id INTO o_id;
+                -- Otherwise another transaction has inserted the key, which is now visible.
+            END IF;
+            EXIT WHEN v_new.schedule IS NULL AND o_id IS NOT NULL;
+        END LOOP;
+        IF v_is_begun AND o_id IS NOT NULL AND o_put = 0 THEN
+            DELETE FROM SCHEMA.job j WHERE j.id = o_id;
+        END IF;
+        IF v_is_begun OR o_put = 1 THEN
+            o_put := CASE WHEN v_new.merge = 0 OR SCHEMA.is_late(v_new.schedule, v_new.delay, v_at) THEN 2 ELSE 1 END;
+            v_merged := v_merged OR o_put = 1;
+        END IF;
+        IF v_is_begun THEN
+            o_id := v_begun.id;
             o_due := c_never;
-            IF o_put = 1 AND v_old.token IS NULL THEN
+            IF o_put = 1 AND v_begun.token IS NULL THEN
                 -- No process has it: it is due at this time at the latest.
-                o_due := least(v_old.at, v_at);
-                v_frees_place := v_frees_place OR v_old.place > 0;
+                o_due := least(v_begun.at, v_at);
+                v_frees_place := v_frees_place OR v_begun.place > 0;
             END IF;
             UPDATE SCHEMA.job j SET payload = v_new.payload, schedule = v_new.schedule,
                 urgent = j.urgent OR v_new.urgent, kind = v_new.kind, options = v_new.options,
                 most = CASE WHEN j.token IS NULL THEN j.most ELSE v_at END,
                 due = least(j.due, o_due), at = least(j.at, o_due),
                 place = CASE WHEN j.token IS NOT NULL THEN j.place END
-            WHERE j.id = v_begun AND o_put = 1;
-            o_soon := o_due < SCHEMA.after(v_now, SOON);
-            v_first := least(v_first, o_due);
-            v_merged := v_merged OR o_put = 1;
-            RETURN NEXT;
-            CONTINUE;
-        END IF;
-        LOOP
-            SELECT j.id, j.at, j.most, j.token, j.place INTO v_old FROM SCHEMA.job j
-            WHERE j.queue = v_queue AND j.key = v_new.key AND j.run = 0 FOR UPDATE;
-            IF FOUND AND (v_new.merge = 0 OR SCHEMA.is_late(v_new.schedule, v_new.delay, v_at)) THEN
-                o_id := v_old.id;
-                o_put := 2;
-                o_due := c_never;
-                EXIT;
-            ELSIF FOUND THEN
-                o_id := v_old.id;
-                o_put := 1;
-                o_due := CASE v_new.merge
-                    WHEN 1 THEN least(v_old.at, v_at)
-                    WHEN 2 THEN greatest(v_old.at, v_at)
-                    ELSE least(v_at, v_old.most) END;
-                -- Ends a claim ahead.
-                UPDATE SCHEMA.job j SET due = o_due, at = o_due, payload = v_new.payload,
-                    schedule = coalesce(v_new.schedule, j.schedule),
-                    most = CASE WHEN v_new.schedule IS NULL THEN j.most ELSE c_never END, urgent = j.urgent OR v_new.urgent,
-                    token = NULL, place = NULL, kind = v_new.kind, options = v_new.options
-                WHERE j.id = o_id;
-                v_merged := true;
-                v_frees_place := v_frees_place OR v_old.place > 0;
-                IF v_old.token IS NOT NULL THEN
-                    PERFORM SCHEMA.leave_key(v_queue, v_new.key);
-                END IF;
-                IF SCHEMA.is_unconfirmed(v_old.token) THEN
-                    PERFORM SCHEMA.recall(v_queue);
-                END IF;
-                EXIT;
+            WHERE j.id = o_id AND o_put = 1;
+        ELSIF o_put = 2 THEN
+            o_due := c_never;
+        ELSIF o_put = 1 THEN
+            o_due := CASE v_new.merge
+                WHEN 1 THEN least(v_old.at, v_at)
+                WHEN 2 THEN greatest(v_old.at, v_at)
+                ELSE least(v_at, v_old.most) END;
+            -- Ends a claim ahead.
+            UPDATE SCHEMA.job j SET due = o_due, at = o_due, payload = v_new.payload,
+                schedule = coalesce(v_new.schedule, j.schedule),
+                most = CASE WHEN v_new.schedule IS NULL THEN j.most ELSE c_never END, urgent = j.urgent OR v_new.urgent,
+                token = NULL, place = NULL, kind = v_new.kind, options = v_new.options
+            WHERE j.id = o_id;
+            v_frees_place := v_frees_place OR v_old.place > 0;
+            IF v_old.token IS NOT NULL THEN
+                PERFORM SCHEMA.leave_key(v_queue, v_new.key);
             END IF;
-            o_put := 0;
-            o_due := least(v_at, v_most);
-            INSERT INTO SCHEMA.job AS j (queue, due, at, most, key, payload, schedule, urgent, kind, options)
-            VALUES (v_queue, o_due, o_due, v_most, v_new.key, v_new.payload, v_new.schedule, v_new.urgent,
-                v_new.kind, v_new.options)
-            ON CONFLICT (queue, key, run) WHERE key IS NOT NULL DO NOTHING
-            RETURNING j.id INTO o_id;
-            -- Otherwise another transaction has inserted the key, which is now visible.
-            EXIT WHEN FOUND;
-        END LOOP;
+            IF SCHEMA.is_unconfirmed(v_old.token) THEN
+                PERFORM SCHEMA.recall(v_queue);
+            END IF;
+        END IF;
         o_soon := o_due < SCHEMA.after(v_now, SOON);
         v_first := least(v_first, o_due);
         RETURN NEXT;

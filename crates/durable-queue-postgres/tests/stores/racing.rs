@@ -4,7 +4,7 @@ use std::thread;
 
 use ::postgres::{Client, NoTls};
 use durable_queue::store::{Act, Claim, Settle};
-use durable_queue::{Cancelled, JobId, NewJob, PushIn, Put, Store, Token, Which};
+use durable_queue::{Cancelled, JobId, Merge, NewJob, PushIn, Put, Store, Token, Which};
 use durable_queue_postgres::PostgresStore;
 use testkit::{LIMIT, watchdog};
 
@@ -168,20 +168,66 @@ fn a_repeating_push_concurrent_with_the_acknowledgement_of_its_run_succeeds() {
     assert_eq!(count(&database.store), 1);
 }
 
+/// Otherwise two jobs of the key would repeat from now on.
 #[test]
-fn a_dead_letter_deleted_concurrently_with_its_redrive_is_gone() {
-    let Some(database) = Database::new() else {
-        return;
-    };
-    let id = pushed(&database.store, JOB);
+fn a_repeating_push_finds_the_run_that_a_concurrent_claim_has_started() {
+    let plain = " ; SELECT SCHEMA.push('queue', 'other', NULL, 'key')";
+    for (change, jobs) in [(CLAIM, 1), (&format!("{CLAIM}{plain}"), 2)] {
+        let Some(database) = Database::new() else {
+            return;
+        };
+        let id = pushed(&database.store, REPEATING);
+        let push = |store: &PostgresStore| {
+            let later = NewJob {
+                merge: Merge::Latest,
+                ..REPEATING
+            };
+            store.enqueue("queue", &[later]).unwrap()
+        };
+        let puts = during(&database, &of(id, change), || (), push);
+        assert_eq!(puts, [Put::Merged(id)]);
+        let listed = database.store.list("queue", None, 10).unwrap();
+        let repeating = listed.iter().filter(|job| job.schedule.is_some());
+        let repeating: Vec<_> = repeating.map(|job| job.id).collect();
+        assert_eq!((repeating, listed.len()), (vec![id], jobs));
+    }
+}
+
+/// Pushes a job, and buries it in its first attempt.
+fn buried(store: &PostgresStore, job: NewJob<'_>) -> JobId {
+    let id = pushed(store, job);
     let claim = claim();
-    database.store.turn("queue", &[], Some(claim)).unwrap();
+    store.turn("queue", &[], Some(claim)).unwrap();
     let bury = Settle {
         id,
         token: claim.token,
         act: Act::bury("no"),
     };
-    database.store.turn("queue", &[bury], None).unwrap();
+    store.turn("queue", &[bury], None).unwrap();
+    id
+}
+
+#[test]
+fn a_redrive_of_a_repeating_job_finds_the_run_of_another_that_a_concurrent_redrive_has_started() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let [first, second] = [(); 2].map(|()| buried(&database.store, REPEATING));
+    let redriven = "SELECT SCHEMA.redrive('queue', ARRAY[OPEN]);";
+    let change = of(first, &format!("{redriven} {CLAIM}"));
+    let redrive = |store: &PostgresStore| store.redrive("queue", &[second]).unwrap();
+    assert_eq!(during(&database, &change, || (), redrive), 0);
+    let dead = database.store.dead("queue", None, 10).unwrap();
+    let dead: Vec<_> = dead.iter().map(|job| job.id).collect();
+    assert_eq!((dead, count(&database.store)), (vec![second], 1));
+}
+
+#[test]
+fn a_dead_letter_deleted_concurrently_with_its_redrive_is_gone() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let id = buried(&database.store, JOB);
     let change = of(id, "SELECT SCHEMA.delete_dead('queue', ARRAY[OPEN])");
     let redrive = |store: &PostgresStore| store.redrive("queue", &[id]).unwrap();
     let redriven = during(&database, &change, || (), redrive);
