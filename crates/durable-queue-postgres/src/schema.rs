@@ -13,7 +13,7 @@ use durable_queue::{ErrorKind, SAFETY_LOOK, StoreError, StoreTime};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, GenericClient};
 
-use super::failure::{bad_name, failure, no_session};
+use super::failure::{bad_name, failure, is_conflict, no_session};
 
 /// Step `i` migrates from version `i` to `i + 1`.
 const STEPS: [&str; 11] = [
@@ -56,6 +56,9 @@ pub(super) const VERSION: u32 = STEPS.len() as u32;
 /// Version 11 has changed no function that processes of version 10 call, except for what it does. So those
 /// processes observe all limits, as do those of versions 8 and 9.
 const OLDEST: u32 = 8;
+
+/// Migrations after the first that may fail because of a deadlock.
+const RETRIES: u32 = 9;
 
 /// Maximum length of a schema's name: a channel's name, which contains it, has at most 63 bytes.
 const LONGEST_NAME: usize = 40;
@@ -188,20 +191,38 @@ impl Schema {
         if self.version(client).await?.is_usable(VERSION)? {
             return Ok(());
         }
-        let transaction = client.transaction().await.map_err(failed)?;
-        // Serializes processes until the commit.
-        let lock = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
-        transaction
-            .query_typed(lock, &[(&self.channel(), Type::TEXT)])
-            .await
-            .map_err(failed)?;
-        let found = self.version(&transaction).await?;
-        if found.is_usable(VERSION)? {
-            // Explicitly, because a drop would send the rollback only with the session's next call, and the
-            // transaction holds the lock.
-            return transaction.rollback().await.map_err(failed);
+        let mut retries = RETRIES;
+        loop {
+            let transaction = client.transaction().await.map_err(failed)?;
+            // Serializes processes until the commit.
+            let lock = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))";
+            transaction
+                .query_typed(lock, &[(&self.channel(), Type::TEXT)])
+                .await
+                .map_err(failed)?;
+            let found = self.version(&transaction).await?;
+            if found.is_usable(VERSION)? {
+                // Explicitly, because a drop would send the rollback only with the session's next call, and the
+                // transaction holds the lock.
+                return transaction.rollback().await.map_err(failed);
+            }
+            match transaction.batch_execute(&self.migration(&found)).await {
+                Ok(()) => return transaction.commit().await.map_err(|error| failure(&error)),
+                // Processes of the older version lock the tables, too, some in another order.
+                Err(error) if is_conflict(&error) && retries > 0 => retries -= 1,
+                Err(error) => return Err(failed(error)),
+            }
         }
+    }
+
+    /// Returns the statements that migrate from a version.
+    fn migration(&self, found: &Version) -> String {
         let mut all = vec![format!("CREATE SCHEMA IF NOT EXISTS \"{}\";", self.0)];
+        if found.number > 0 {
+            // In the order of most calls. Otherwise each call that has locked the second table while a step waits for
+            // the first would be a deadlock.
+            all.push(self.render("LOCK TABLE SCHEMA.queue, SCHEMA.job IN ACCESS EXCLUSIVE MODE;"));
+        }
         let steps = STEPS[found.number as usize..].iter().chain(&FUNCTIONS);
         all.extend(steps.map(|text| self.render(text)));
         all.push(self.render(&format!(
@@ -210,9 +231,7 @@ impl Schema {
             DELETE FROM SCHEMA.version;
             INSERT INTO SCHEMA.version (version, oldest) VALUES ({VERSION}, {OLDEST});"
         )));
-        let all = transaction.batch_execute(&all.join("\n")).await;
-        all.map_err(failed)?;
-        transaction.commit().await.map_err(|error| failure(&error))
+        all.join("\n")
     }
 
     async fn version(&self, client: &impl GenericClient) -> Result<Version> {

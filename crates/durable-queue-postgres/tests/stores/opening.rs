@@ -9,6 +9,7 @@ use durable_queue::store::{Act, Lease};
 use durable_queue::{ErrorKind, Limit, NewJob, SAFETY_LOOK, Store, Token};
 use durable_queue_postgres::PostgresStore;
 use durable_queue_postgres::{PROBE_EVERY, SCHEMA};
+use testkit::{LIMIT, watchdog};
 
 use super::{Database, options};
 use crate::alike::{JOB, claim_of, count};
@@ -48,38 +49,61 @@ fn compatible_tables_of_a_newer_version_are_used_unchanged() {
     );
 }
 
+/// The additions of each version, and statements that remove them.
+const ADDED: [(i32, &str); 9] = [
+    (
+        11,
+        "DROP TABLE SCHEMA.kind_limit; DROP INDEX SCHEMA.job_place;
+        ALTER TABLE SCHEMA.job DROP COLUMN place;
+        ALTER TABLE SCHEMA.queue DROP COLUMN per_key, DROP COLUMN kind_limits",
+    ),
+    (
+        10,
+        "DROP TABLE SCHEMA.done; DROP INDEX SCHEMA.job_cancelled; ALTER TABLE SCHEMA.job
+        DROP COLUMN kind, DROP COLUMN options, DROP COLUMN failures, DROP COLUMN cancelled",
+    ),
+    (
+        9,
+        "DROP INDEX SCHEMA.job_free; DROP INDEX SCHEMA.job_held;
+        CREATE INDEX job_due ON SCHEMA.job (queue, due, id) WHERE due IS NOT NULL",
+    ),
+    (8, "ALTER TABLE SCHEMA.version DROP COLUMN oldest"),
+    (7, "ALTER TABLE SCHEMA.queue DROP COLUMN serial_keys"),
+    (
+        6,
+        "DROP INDEX SCHEMA.job_urgent; DROP INDEX SCHEMA.job_due;
+        ALTER TABLE SCHEMA.job DROP COLUMN urgent;
+        CREATE INDEX job_due ON SCHEMA.job (queue, due, id)",
+    ),
+    (5, "ALTER FUNCTION SCHEMA.named_5 RENAME TO named"),
+    (3, "ALTER TABLE SCHEMA.job DROP COLUMN schedule"),
+    (2, "DROP TABLE SCHEMA.dead"),
+];
+
+/// Makes the tables those of an older version.
+fn downgrade(database: &Database, older: i32) {
+    for (version, added) in ADDED {
+        if version > older {
+            database.sql(added);
+        }
+    }
+    // Columns of dead letters that disappeared with the table, or are one of these.
+    for (version, column) in [
+        (10, "kind"),
+        (10, "options"),
+        (10, "failures"),
+        (6, "urgent"),
+        (3, "schedule"),
+    ] {
+        if (2..version).contains(&older) {
+            database.sql(&format!("ALTER TABLE SCHEMA.dead DROP COLUMN {column}"));
+        }
+    }
+    database.sql(&format!("UPDATE SCHEMA.version SET version = {older}"));
+}
+
 #[test]
 fn tables_of_an_older_version_are_migrated_and_keep_their_jobs() {
-    // The additions of each version, and statements that remove them.
-    const ADDED: [(i32, &str); 9] = [
-        (
-            11,
-            "DROP TABLE SCHEMA.kind_limit; DROP INDEX SCHEMA.job_place;
-            ALTER TABLE SCHEMA.job DROP COLUMN place;
-            ALTER TABLE SCHEMA.queue DROP COLUMN per_key, DROP COLUMN kind_limits",
-        ),
-        (
-            10,
-            "DROP TABLE SCHEMA.done; DROP INDEX SCHEMA.job_cancelled; ALTER TABLE SCHEMA.job
-            DROP COLUMN kind, DROP COLUMN options, DROP COLUMN failures, DROP COLUMN cancelled",
-        ),
-        (
-            9,
-            "DROP INDEX SCHEMA.job_free; DROP INDEX SCHEMA.job_held;
-            CREATE INDEX job_due ON SCHEMA.job (queue, due, id) WHERE due IS NOT NULL",
-        ),
-        (8, "ALTER TABLE SCHEMA.version DROP COLUMN oldest"),
-        (7, "ALTER TABLE SCHEMA.queue DROP COLUMN serial_keys"),
-        (
-            6,
-            "DROP INDEX SCHEMA.job_urgent; DROP INDEX SCHEMA.job_due;
-            ALTER TABLE SCHEMA.job DROP COLUMN urgent;
-            CREATE INDEX job_due ON SCHEMA.job (queue, due, id)",
-        ),
-        (5, "ALTER FUNCTION SCHEMA.named_5 RENAME TO named"),
-        (3, "ALTER TABLE SCHEMA.job DROP COLUMN schedule"),
-        (2, "DROP TABLE SCHEMA.dead"),
-    ];
     let Some(database) = Database::new() else {
         return;
     };
@@ -93,24 +117,7 @@ fn tables_of_an_older_version_are_migrated_and_keep_their_jobs() {
     );
     for (jobs, older) in (1..current).rev().enumerate() {
         database.store.enqueue("queue", &[JOB]).unwrap();
-        for (version, added) in ADDED {
-            if version > older {
-                database.sql(added);
-            }
-        }
-        // Columns of dead letters that disappeared with the table, or are one of these.
-        for (version, column) in [
-            (10, "kind"),
-            (10, "options"),
-            (10, "failures"),
-            (6, "urgent"),
-            (3, "schedule"),
-        ] {
-            if (2..version).contains(&older) {
-                database.sql(&format!("ALTER TABLE SCHEMA.dead DROP COLUMN {column}"));
-            }
-        }
-        database.sql(&format!("UPDATE SCHEMA.version SET version = {older}"));
+        downgrade(&database, older);
         let store = database.options().open(&database.address).unwrap();
         assert_eq!(count(&store) as usize, jobs + 1, "from version {older}");
         assert!(store.dead("queue", None, 1).unwrap().is_empty());
@@ -129,6 +136,62 @@ fn tables_of_an_older_version_are_migrated_and_keep_their_jobs() {
     }
     let held = "SELECT o_id FROM SCHEMA.held_by('queue', gen_random_uuid(), 0)";
     assert_eq!(database.get::<i64>(held), 7);
+}
+
+/// Opens a store while a transaction of another session, begun by `first`, goes on with `second`.
+fn open_during(database: &Database, settings: &str, first: &str, second: &str) {
+    database.store.enqueue("queue", &[JOB]).unwrap();
+    downgrade(database, 8);
+    let name = format!("{}_opens", database.schema);
+    let address = format!("{}?application_name={name}", database.address);
+    let waiting = format!(
+        "SELECT count(*) FROM pg_stat_activity
+        WHERE application_name = '{name}' AND wait_event_type = 'Lock'"
+    );
+    let mut other = database.session();
+    let mut run = |text: &str| {
+        other
+            .batch_execute(&text.replace("SCHEMA", &database.schema))
+            .unwrap();
+    };
+    run(&format!("{settings}; BEGIN; {first}"));
+    thread::scope(|scope| {
+        let opened = scope.spawn(|| database.options().open(&address));
+        watchdog(LIMIT, || {
+            while database.get::<i64>(&waiting) == 0 {
+                thread::yield_now();
+            }
+        });
+        run(second);
+        run("COMMIT");
+        assert_eq!(count(&opened.join().unwrap().unwrap()), 1);
+    });
+}
+
+/// The other transaction never looks for a deadlock.
+#[test]
+fn a_migration_that_a_deadlock_has_ended_is_repeated() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let never = "SET deadlock_timeout = '1d'";
+    open_during(
+        &database,
+        never,
+        "SELECT FROM SCHEMA.job",
+        "SELECT FROM SCHEMA.queue",
+    );
+}
+
+/// It would fail if it had to wait for the migration.
+#[test]
+fn a_call_in_progress_ends_before_a_migration_begins() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let at_once = "SET lock_timeout = '1ms'";
+    let turn = "SELECT FROM SCHEMA.queue; SELECT FROM SCHEMA.job";
+    open_during(&database, at_once, turn, "UPDATE SCHEMA.job SET at = at");
 }
 
 /// Processes of version 9 call them, and know nothing of kinds, failures and marks.
