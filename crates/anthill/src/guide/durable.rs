@@ -67,7 +67,7 @@
 //!
 //! # Kinds of jobs
 //! One queue holds many kinds of jobs, each with its own payload type and handler. With the features `durable-async`
-//! and `json`:
+//! and `durable-json`:
 //!
 //! ```ignore
 //! #[derive(Serialize, Deserialize)]
@@ -102,9 +102,22 @@
 //! `job.is_cancelled()` from time to time, or `job.wait_cancelled_timeout(pause)` instead of sleeping. A handler that
 //! succeeds nevertheless acknowledges its job as usual.
 //!
+//! # Limits for all processes
+//! `jobs.limit(&Limit::per_key(1))` runs the jobs of each key one after another, in whatever process. `Limit::per_kind` bounds
+//! how many jobs of a kind run at a time, and `Limit::rate_of_kind` how many start in a span. The store keeps the limits, so
+//! one process sets them for all, also while jobs run.
+//!
+//! # Results
+//! A queue with `keep_done(span)` keeps its done jobs for that time. A handler may set a result of up to 64 KiB
+//! (`set_result`), and any process can await it: `jobs.result_async(id).await?`.
+//!
 //! # Failures
 //! A job keeps the times and errors of its last ten failed attempts: `job.failures()` in a handler, and `failures()` of
 //! the results of `list` and `dead`.
 //!
-//! The features `cron` and `json` of the package `anthill-durable-queue` add recurring jobs, and payloads of any type that
-//! serde can serialize. The program of the package `anthill-durable-queue-cli` inspects and operates queues from a shell.
+//! # What to look at in operation
+//! `store_stats` counts waiting jobs and dead letters without a scan, `stats` what this process has done. `Hooks` around pushes
+//! and attempts serve metrics and traces. The program of the package `anthill-durable-queue-cli` inspects and operates queues
+//! from a shell.
+//!
+//! Repeating jobs, by cron patterns, need the feature `durable-cron`.

@@ -12,48 +12,62 @@
 //! | `TaskBuilder::run_after(delay)` | `push(email, delay)` |
 //! | `TaskBuilder::idempotency_key(key)` | `push_keyed(key, email, when, Merge::Keep)` |
 //! | `TaskBuilder::priority(n)` | `urgent()`, one level; or further queues |
-//! | `TaskBuilder::max_attempts(n)` | `Builder::max_attempts(n)`, for all jobs of a queue |
+//! | `TaskBuilder::max_attempts(n)` | `with_policy(JobPolicy::new().max_attempts(n)).push(email, When::NOW)` |
 //! | `WorkerBuilder::new(name).backend(storage)` | `Worker::builder(queue)`; workers have no names |
-//! | `.concurrency(n).build(handler)`, `run().await` | `.concurrency(n).start(handler)` |
-//! | `Data<T>` | variables that the handler's closure captures |
-//! | `Attempt`, `TaskId` | `Claimed::attempt`, `Claimed::id` |
+//! | `.concurrency(n).build(handler)`, `run().await` | `.concurrency(n).run_async(handler).await`; `start(handler)` for a blocking handler |
+//! | `.data(mailer)`, `Data<T>` | `.context(mailer)`, of which each handler gets a clone |
+//! | `Attempt`, `TaskId` | `Job::attempt`, `Job::id` |
 //! | `set_buffer_size(n)` | `Builder::prefetch(n)`; 0 by default |
 //! | `with_poll_interval` | none; a queue sleeps until the next due time or a notification |
 //! | `reenqueue_orphaned_after`, 5 minutes by default | `Builder::lease`, 10 seconds by default |
-//! | the features `retry`, `limit`, `timeout` | `Builder::back_off`, `Builder::rate`, `Builder::attempt_timeout`, which does not end the handler |
-//! | `WorkerContext::stop`, `Monitor` with a shutdown signal | `Worker::shutdown(timeout)` |
-//! | `apalis-cron` | `push_repeating` (feature `cron` of `anthill-durable-queue`) |
+//! | the features `retry`, `limit`, `timeout` | `JobPolicy::back_off`, `Builder::rate` and `DurableQueue::limit`, `JobPolicy::time_limit` |
+//! | the features `tracing`, `prometheus`, `opentelemetry` | `Hooks`; there are no adapters |
+//! | `WorkerContext::stop`, `Monitor` with a shutdown signal | `.run_async(handler).until(signal)` |
+//! | stored results | `Builder::keep_done`, `Claimed::set_result`, `DurableQueue::result_async` |
+//! | `apalis-cron` | `push_repeating` (feature `durable-cron`) |
 //! | `apalis-board` | the program `durable-queue` lists, cancels and redrives jobs; there is no web page |
-//! | `apalis-workflow`, stored results, tower layers | none |
+//! | `apalis-workflow`, other layers of tower | none |
 //!
-#![cfg_attr(feature = "durable-sqlite", doc = "```")]
-#![cfg_attr(not(feature = "durable-sqlite"), doc = "```ignore")]
+#![cfg_attr(
+    all(feature = "durable-async", feature = "durable-sqlite"),
+    doc = "```"
+)]
+#![cfg_attr(
+    not(all(feature = "durable-async", feature = "durable-sqlite")),
+    doc = "```ignore"
+)]
 //! // SqliteStorage::setup(&pool).await?; let mut emails = SqliteStorage::new(&pool);
 //! // emails.push("ann@example.com".to_owned()).await?;
 //! // let worker = WorkerBuilder::new("mailer").backend(emails).concurrency(2).data(mailer).build(send);
 //! // worker.run().await?;
-//! use anthill::durable_queue::{Claimed, DurableQueue, ShutDown, When, Worker};
+//! use anthill::durable_queue::{DurableQueue, Job, When, Worker};
 //! use anthill::durable_queue_sqlite::SqliteStore;
-//! use std::sync::mpsc::channel;
-//! use std::time::Duration;
+//! use tokio::sync::mpsc::{UnboundedSender, error::SendError, unbounded_channel};
 //!
+//! type Mailer = UnboundedSender<String>;
+//!
+//! async fn send(email: Job<String>, mailer: Mailer) -> Result<(), SendError<String>> {
+//!     mailer.send(email.clone())
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let store = SqliteStore::open(":memory:")?; // A program names a file.
 //! let emails = DurableQueue::new("emails", store);
-//! emails.push("ann@example.com".to_owned(), When::NOW)?;
+//! emails.push_async("ann@example.com".to_owned(), When::NOW).await?;
 //!
-//! let (mailer, outbox) = channel();
-//! let send = move |email: &Claimed<String>| mailer.send(String::clone(email));
-//! let worker = Worker::builder(emails).concurrency(2).start(send)?;
-//!
-//! assert_eq!(outbox.recv()?, "ann@example.com");
-//! assert_eq!(worker.shutdown(Duration::from_secs(30)), ShutDown::Finished);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! let (mailer, mut outbox) = unbounded_channel();
+//! let worker = Worker::builder(emails).concurrency(2).context(mailer).run_async(send);
+//! let sent = async { assert_eq!(outbox.recv().await.unwrap(), "ann@example.com") };
+//! worker.until(sent).await?; // A service waits for a signal instead.
+//! # Ok(())
+//! # }
 //! ```
 //!
 //! # Differences
-//! - **Handlers of a `Worker` are closures on threads.** They may block. In apalis they are async functions, which
-//!   run on the worker's runtime.
-//! - **Acknowledged jobs are deleted.** apalis keeps the row of a finished task, with its result, until it is
+//! - **Handlers are async functions or blocking ones.** `run_async` polls them on the runtime that awaits it, as in apalis;
+//!   `start` calls them on threads.
+//! - **Acknowledged jobs are deleted**, unless the queue has `keep_done`. apalis keeps the row of a finished task, with its result, until it is
 //!   vacuumed.
 //! - **Delivery is at least once in both.** A killed process's jobs are delivered again when their leases expire.
 //!   apalis puts the tasks of a worker back when the worker's heartbeat, every 30 seconds, has been missing for 5

@@ -5,17 +5,18 @@
 //!
 //! | Sidekiq | anthill |
 //! |---|---|
-//! | a job class with `perform` | a `DurableQueue<T, _>` for each class, and a `Worker` with a handler |
-//! | arguments in JSON | the payload: bytes, text, or any serde type as `Json<T>` (feature `json`) |
+//! | a job class with `perform` | a `Kind`: a payload type with a name, and a handler at the `Worker` of the queue |
+//! | arguments in JSON | the payload: bytes, text, or any serde type as `Json<T>` (feature `durable-json`) |
 //! | `perform_async(..)` | `push(value, When::NOW)` |
 //! | `perform_in(delay, ..)`, `perform_at(time, ..)` | `push(value, delay)`, `push(value, time)` |
 //! | `perform_bulk`, `push_bulk` | `push_many`, `push_batch` |
-//! | `concurrency` of a process or capsule | `WorkerBuilder::concurrency`, for each queue |
-//! | weights and order of queues | `urgent()` within a queue; queues do not share handlers |
-//! | `sidekiq_options retry: 5` | `Builder::max_attempts(6)`: the first run counts as well |
-//! | `sidekiq_retry_in` | `Builder::back_off` |
+//! | `concurrency` of a process or capsule | `WorkerBuilder::concurrency`; of a job class, `KindOptions::concurrency` |
+//! | weights and order of queues | `urgent()` within a queue; each queue has a `Worker` of its own |
+//! | `sidekiq_options retry: 5` | `JobPolicy::max_attempts(6)`, of a kind or a job: the first run counts as well |
+//! | `sidekiq_retry_in` | `JobPolicy::back_off`; `Claimed::retry_after` |
 //! | `raise` | return an error, or panic |
 //! | `sidekiq_retries_exhausted` | none; list the queue's dead letters |
+//! | client and server middleware | `Hooks`, around pushes and attempts; `WorkerBuilder::context` for what handlers share |
 //! | `ScheduledSet`, `RetrySet`, `Queue`: `each` | `list` |
 //! | `delete` of an entry | `cancel(id)`, `cancel(key)` |
 //! | `reschedule`, `add_to_queue` of an entry | `reset(id, time)`, `reset(id, When::NOW)` |
@@ -25,13 +26,13 @@
 //! | `super_fetch!` (Pro) | always |
 //! | `unique_for` (Enterprise) | `push_keyed(key, value, when, Merge::Keep)` |
 //! | `Sidekiq::Limiter.concurrent(name, 1)` (Enterprise) | `serialize_keys(true)`, for the jobs of each key |
-//! | `Sidekiq::Limiter.concurrent(name, n)`, `bucket`, `leaky` (Enterprise) | `limit(&Limit::per_kind(kind, n))`, `limit(&Limit::rate_of_kind(kind, jobs, per))`, on `SQLite` and `PostgreSQL`; `Builder::rate`, for one process |
-//! | `config.periodic` (Enterprise) | `push_repeating` (feature `cron`) |
+//! | `Sidekiq::Limiter.concurrent(name, n)`, `bucket`, `leaky` (Enterprise) | `limit(&Limit::per_kind(kind, n))`, `limit(&Limit::rate_of_kind(kind, jobs, per))`; `Builder::rate`, for one process |
+//! | `config.periodic` (Enterprise) | `push_repeating` (feature `durable-cron`) |
 //! | `Sidekiq.transactional_push!` | `push_in` |
 //! | `TSTP` | `DurableQueue::close` |
 //! | `TERM` and the timeout `-t` | `Worker::shutdown(timeout)` |
 //! | the web page | the program `durable-queue`, in a shell; there is no web page |
-//! | batches (Pro), middleware, encryption (Enterprise) | none |
+//! | batches (Pro), encryption (Enterprise) | none |
 //!
 #![cfg_attr(feature = "durable-sqlite", doc = "```")]
 #![cfg_attr(not(feature = "durable-sqlite"), doc = "```ignore")]
@@ -77,7 +78,9 @@
 //! - **A handler whose lease was taken over cannot settle its job**: each settle fails with `SettleError::Stale`.
 //! - **Retries**: 20 attempts by default, after one second, two, four, up to an hour, with jitter. Sidekiq makes 25
 //!   retries over about three weeks.
-//! - **Retries and limits belong to a queue**, not to a job class.
+//! - **Retries are set for a queue, a kind, or a single job**; the policy of the job comes first, then that of its kind.
+//! - **A running job can be cancelled**, in whatever process it runs: `cancel` asks its handler to stop.
+//! - **Handlers may be async functions** (feature `durable-async`). Then a process has thousands of them, without a thread for each.
 //! - **Scheduled jobs start on time**: never early, and typically within a millisecond. Sidekiq's poller looks for
 //!   due jobs about every 5 seconds.
 //! - **Uniqueness has no time limit.** A key has at most one open job, and is free when the job starts. A lock of
@@ -86,6 +89,6 @@
 //! - **Dead letters are kept until they are deleted.** Sidekiq discards them after 6 months, or beyond 10,000.
 //! - **A push in a transaction is part of it**: the job exists if and only if the transaction commits.
 //!   `transactional_push!` pushes to Redis after the commit, and a crash in between loses the job.
-//! - **A shutdown does not end handlers.** Handlers that run longer than the timeout continue until the process ends.
-//!   Their jobs are delivered again when the leases expire. Sidekiq ends them after 25 seconds and pushes their jobs
-//!   back.
+//! - **A shutdown does not end threads.** Blocking handlers that run longer than the timeout continue until the process ends.
+//!   Their jobs are delivered again when the leases expire. Async handlers are dropped at the end of the `grace`, and their
+//!   jobs are free at once. Sidekiq ends handlers after 25 seconds and pushes their jobs back.
