@@ -206,7 +206,7 @@ impl Schema {
                 // transaction holds the lock.
                 return transaction.rollback().await.map_err(failed);
             }
-            match transaction.batch_execute(&self.migration(&found)).await {
+            match transaction.batch_execute(&self.migration(found)).await {
                 Ok(()) => return transaction.commit().await.map_err(|error| failure(&error)),
                 // Processes of the older version lock the tables, too, some in another order.
                 Err(error) if is_conflict(&error) && retries > 0 => retries -= 1,
@@ -216,7 +216,7 @@ impl Schema {
     }
 
     /// Returns the statements that migrate from a version.
-    fn migration(&self, found: &Version) -> String {
+    fn migration(&self, found: Version) -> String {
         let mut all = vec![format!("CREATE SCHEMA IF NOT EXISTS \"{}\";", self.0)];
         if found.number > 0 {
             // In the order of most calls. Otherwise each call that has locked the second table while a step waits for
