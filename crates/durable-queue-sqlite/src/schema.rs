@@ -142,6 +142,12 @@ const STEPS: [&str; 8] = [
     CREATE TRIGGER durable_push_insert INSTEAD OF INSERT ON durable_push BEGIN
         INSERT INTO durable_queue (name) SELECT NEW.queue
             WHERE NOT EXISTS (SELECT 1 FROM durable_queue WHERE name = NEW.queue);
+        -- A push that takes a claim ahead makes room for the postponed jobs of its key: `BRING_BACK`.
+        UPDATE durable_job SET due = at
+            WHERE queue = (SELECT id FROM durable_queue WHERE name = NEW.queue AND serial_keys > 0)
+                AND key = CAST(NEW.key AS BLOB) AND token IS NULL AND due > at
+                AND (place IS NULL OR place > 0) AND NEW.merge > 0 AND EXISTS (SELECT 1 FROM durable_job o
+                    WHERE o.queue = durable_job.queue AND o.key = durable_job.key AND o.run = 0 AND o.token IS NOT NULL);
         INSERT INTO durable_job (queue, due, at, most, key, payload, urgent, kind, options)
         SELECT q.id, min(t.at, t.most), min(t.at, t.most), t.most,
             CAST(NEW.key AS BLOB), CAST(NEW.payload AS BLOB), coalesce(NEW.urgent, 0),
