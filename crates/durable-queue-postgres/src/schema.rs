@@ -13,7 +13,7 @@ use durable_queue::{ErrorKind, SAFETY_LOOK, StoreError, StoreTime};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, GenericClient};
 
-use super::failure::{bad_name, failure, is_conflict, no_session};
+use super::failure::{bad_name, failure, is_conflict, is_locked, no_session};
 
 /// Step `i` migrates from version `i` to `i + 1`.
 const STEPS: [&str; 11] = [
@@ -57,8 +57,12 @@ pub(super) const VERSION: u32 = STEPS.len() as u32;
 /// processes observe all limits, as do those of versions 8 and 9.
 const OLDEST: u32 = 8;
 
-/// Migrations after the first that may fail because of a deadlock.
-const RETRIES: u32 = 9;
+/// How often a migration is repeated that could not lock the tables.
+const RETRIES: u32 = 20;
+/// Time limit of a migration for each lock. In the meantime all calls of other processes wait behind it.
+const LOCK_TIMEOUT: &str = "500ms";
+/// Lets those calls pass.
+const PAUSE: &str = "SELECT pg_sleep(0.5)";
 
 /// Maximum length of a schema's name: a channel's name, which contains it, has at most 63 bytes.
 const LONGEST_NAME: usize = 40;
@@ -206,12 +210,17 @@ impl Schema {
                 // transaction holds the lock.
                 return transaction.rollback().await.map_err(failed);
             }
-            match transaction.batch_execute(&self.migration(found)).await {
-                Ok(()) => return transaction.commit().await.map_err(|error| failure(&error)),
-                // Processes of the older version lock the tables, too, some in another order.
-                Err(error) if is_conflict(&error) && retries > 0 => retries -= 1,
-                Err(error) => return Err(failed(error)),
+            let migrated = transaction.batch_execute(&self.migration(found)).await;
+            let Err(error) = migrated else {
+                return transaction.commit().await.map_err(|error| failure(&error));
+            };
+            transaction.rollback().await.map_err(failed)?;
+            // By a long transaction, or by one that has locked the tables in another order.
+            if retries == 0 || !is_locked(&error) && !is_conflict(&error) {
+                return Err(failed(error));
             }
+            retries -= 1;
+            client.batch_execute(PAUSE).await.map_err(failed)?;
         }
     }
 
@@ -221,7 +230,10 @@ impl Schema {
         if found.number > 0 {
             // In the order of most calls. Otherwise each call that has locked the second table while a step waits for
             // the first would be a deadlock.
-            all.push(self.render("LOCK TABLE SCHEMA.queue, SCHEMA.job IN ACCESS EXCLUSIVE MODE;"));
+            all.push(self.render(&format!(
+                "SET LOCAL lock_timeout = '{LOCK_TIMEOUT}';
+                LOCK TABLE SCHEMA.queue, SCHEMA.job IN ACCESS EXCLUSIVE MODE;"
+            )));
         }
         let steps = STEPS[found.number as usize..].iter().chain(&FUNCTIONS);
         all.extend(steps.map(|text| self.render(text)));
