@@ -47,7 +47,7 @@ fn room_handed_over_racing_a_dropped_reserve_is_returned() {
 }
 
 /// Step A2 against A3: a permit that is returned while a thread finds the pool full and sleeps.
-#[testkit::model(preemptions = 3)]
+#[testkit::model(preemptions = 2)]
 fn a_permit_returned_racing_a_waiting_reserve_wakes_it() {
     let pool = pool(1, 1);
     let permit = pool.try_reserve().unwrap();
@@ -145,7 +145,7 @@ fn a_child_polled_in_place_racing_room_for_it_ends_once() {
 
 /// A waiting spawn is served, and its handle is awaited by the task that has all room, before the section that serves it has
 /// ended: the task polls the other one in place, because it waits until it knows where that is.
-#[testkit::model(preemptions = 3)]
+#[testkit::model(preemptions = 2)]
 fn an_await_racing_the_room_of_its_task_polls_it_in_place() {
     let pool = AsyncPool::builder()
         .workers(1)

@@ -54,7 +54,7 @@ fn a_submit_racing_two_parking_workers_is_run() {
 }
 
 /// Step T2 against T3: a wake-up during a poll, at its end, and after it. The task is polled again.
-#[testkit::model(preemptions = 3)]
+#[testkit::model(preemptions = 2)]
 fn a_wake_up_racing_the_end_of_a_poll_is_not_lost() {
     let (pool, signal) = (pool(1, 1), Signal::new());
     let task = pool.spawn(Arc::clone(&signal).wait()).unwrap();

@@ -165,7 +165,7 @@ fn each_fault(name: &str, bound: Option<usize>, body: fn(Fault)) {
 }
 
 /// The turn that starts a job claimed ahead fails, racing a cancel.
-#[testkit::model(preemptions = 2, check = each_fault)]
+#[testkit::model(preemptions = 1, check = each_fault)]
 fn a_start_that_fails_racing_a_cancel_has_one_winner(fault: Fault) {
     let world = world_with(fails(Call::Turn, 1, fault));
     let id = world.push(1, HORIZON);

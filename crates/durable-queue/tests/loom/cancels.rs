@@ -31,7 +31,7 @@ fn end(world: World) {
 }
 
 /// The cancel is announced while the pump goes to sleep: the handler is told.
-#[testkit::model(preemptions = 3)]
+#[testkit::model(preemptions = 2)]
 fn a_cancel_racing_the_pumps_sleep_tells_the_handler() {
     let world = world();
     let id = world.push(1, When::NOW);
@@ -44,7 +44,7 @@ fn a_cancel_racing_the_pumps_sleep_tells_the_handler() {
 }
 
 /// The handler succeeds while its job is cancelled: the job is done.
-#[testkit::model(preemptions = 3)]
+#[testkit::model(preemptions = 2)]
 fn a_cancel_racing_the_acknowledgement_of_its_job_leaves_no_job() {
     let world = world();
     let id = world.push(1, When::NOW);
@@ -56,7 +56,7 @@ fn a_cancel_racing_the_acknowledgement_of_its_job_leaves_no_job() {
 }
 
 /// The handler fails while its job is cancelled: the job ends, whether or not the handler was told.
-#[testkit::model(preemptions = 3)]
+#[testkit::model(preemptions = 2)]
 fn a_cancel_racing_a_failed_attempt_leaves_no_job() {
     let world = world();
     let id = world.push(1, When::NOW);

@@ -103,7 +103,7 @@ fn a_close_racing_a_run_with_a_job_ends_it() {
 }
 
 /// The lease is found lost while a future begins to wait for that.
-#[testkit::model(preemptions = 3)]
+#[testkit::model(preemptions = 2)]
 fn the_loss_of_a_lease_racing_its_future_completes_it() {
     let world = world();
     world.push(1, When::NOW);

@@ -7,7 +7,7 @@ use sync_shim::model::check;
 use super::{FAULTS, fails, is_error, steal, world, world_built, world_with};
 
 /// Another process claims the job when its lease expires, and the holder settles it: one of them succeeds.
-#[testkit::model(preemptions = 3)]
+#[testkit::model(preemptions = 2)]
 fn an_ack_racing_the_end_of_the_lease_has_one_winner() {
     let world = world();
     world.push(1, When::NOW);
@@ -25,7 +25,7 @@ fn an_ack_racing_the_end_of_the_lease_has_one_winner() {
 }
 
 /// The same for an extension: the party whose response says that it has the lease has it.
-#[testkit::model(preemptions = 3)]
+#[testkit::model(preemptions = 2)]
 fn an_extension_racing_the_end_of_the_lease_has_one_winner() {
     let world = world();
     world.push(1, When::NOW);
