@@ -39,3 +39,56 @@ impl Sizes {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::When;
+
+    #[test]
+    fn each_part_of_a_push_has_a_limit() {
+        let sizes = Sizes {
+            payload: 9,
+            key: 3,
+            push: 15,
+        };
+        let check = |queue: &str, jobs: &[NewJob<'_>]| {
+            sizes.check(queue, jobs).map_err(|error| error.kind())
+        };
+        let plain = NewJob::plain(&[0; 9], When::NOW);
+        let largest = NewJob {
+            key: Some(&[0; 3]),
+            kind: Some("abc"),
+            ..plain
+        };
+        assert_eq!(check("abc", &[largest]), Ok(()));
+        let long = Some("abcd");
+        for job in [
+            NewJob::plain(&[0; 10], When::NOW),
+            NewJob {
+                key: Some(&[0; 4]),
+                ..plain
+            },
+            NewJob {
+                kind: long,
+                ..plain
+            },
+            NewJob {
+                options: long,
+                ..plain
+            },
+            NewJob {
+                schedule: long,
+                ..plain
+            },
+            NewJob {
+                options: Some("a"),
+                ..largest
+            },
+        ] {
+            assert_eq!(check("abc", &[job]), Err(ErrorKind::TooLarge), "{job:?}");
+        }
+        assert_eq!(check("abcd", &[plain]), Err(ErrorKind::TooLarge));
+        assert_eq!(check("abc", &[plain; 2]), Err(ErrorKind::TooLarge));
+    }
+}

@@ -153,7 +153,8 @@ fn the_runs_of_a_repeating_job_are_not_kept() {
     assert!(matches!(queue.cancel("k").unwrap(), Cancelled::Taken));
     last.set_result("of the last run").unwrap();
     assert_eq!(last.attempt(), 1);
-    drop(last.ack());
+    last.ack().unwrap();
+    assert_eq!(queue.fate(id).unwrap(), Fate::Gone);
 }
 
 /// No other act, and no call of the store.
