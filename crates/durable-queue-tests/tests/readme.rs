@@ -12,7 +12,7 @@ fn the_readme_contains_the_limits_of_the_stores() {
             mib(durable_queue_redis::PAYLOAD_LIMIT)
         ),
         format!(
-            "| key, name of a queue | the same | {} KiB | {} MiB |",
+            "| key, kind, name of a queue | the same | {} KiB | {} MiB |",
             durable_queue_postgres::KEY_LIMIT >> 10,
             mib(durable_queue_redis::KEY_LIMIT)
         ),

@@ -82,7 +82,8 @@ impl<T> fmt::Debug for Push<T> {
 }
 
 impl<T: Payload, S: Store> DurableQueue<T, S> {
-    /// Pushes many jobs, all or none, with one commit. Each may have a key and a policy, and may be urgent.
+    /// Pushes many jobs, all or none, with one commit. Each may have a key and a merge policy, and may be urgent;
+    /// kind and [`JobPolicy`](crate::JobPolicy) are those of the handle, for all of them.
     /// They are inserted in order, so the second of two jobs with the same key is merged into the first.
     /// Returns the outcome of each job, in order.
     ///
@@ -108,7 +109,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         entered.map_err(|error| PushError { value: jobs, error })
     }
 
-    /// [`push_many`](Self::push_many) for jobs without keys, all due at `when`.
+    /// [`push_many`](Self::push_many) for jobs that have only a value and a due time.
     ///
     /// # Errors
     /// The store's error, with the values.

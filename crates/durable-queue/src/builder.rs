@@ -193,14 +193,16 @@ impl<T: Payload, S: Store> Builder<T, S> {
         self
     }
 
-    /// Sets the number of attempts before a job is buried. Default: [`MAX_ATTEMPTS`]. Minimum: one.
+    /// Sets the number of attempts before a job is buried. Default: [`MAX_ATTEMPTS`]. Minimum: one. A
+    /// [policy](crate::JobPolicy) of the job or its kind precedes it.
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.policy.max_attempts = attempts.max(1);
         self
     }
 
-    /// Sets how long a job waits after a failed attempt. Default: exponential, with jitter. If the limiter
-    /// panics, the delay is [`FIRST_BACK_OFF`].
+    /// Sets how long a job waits after a failed attempt. Default: exponential, from [`FIRST_BACK_OFF`] to
+    /// [`LONGEST_BACK_OFF`], plus a random part of up to a quarter. If the limiter panics, the delay is
+    /// [`FIRST_BACK_OFF`]. A [policy](crate::JobPolicy) of the job or its kind precedes it.
     pub fn back_off(mut self, limiter: impl RateLimiter<JobId> + 'static) -> Self {
         self.policy.limiter = Box::new(limiter);
         self
@@ -211,14 +213,14 @@ impl<T: Payload, S: Store> Builder<T, S> {
     /// in any process. Default: done jobs are deleted at once, as if they had never existed.
     ///
     /// The process that acknowledges a job decides whether and how long it is kept: use the same value in all processes
-    /// with handlers. A process that only waits needs none. A repeating job is kept only when it ends; its single runs
-    /// are not.
+    /// with handlers. A process that only waits needs none. Runs of a repeating job are not kept, except the last one of a
+    /// schedule that ends.
     ///
     /// # Cost
-    /// The acknowledgement writes a row and an index entry more, in the same commit. The queue's pump deletes rows whose
-    /// time is over, at most [`DONE_BATCH`](crate::DONE_BATCH) in a call of the store between two turns, and looks for
-    /// them at most once a minute, or once per `span` if that is shorter. If no process of a queue keeps done jobs any
-    /// more, the rest remains until [`Store::delete_done`] is called.
+    /// The acknowledgement writes a row and an index entry more, in the same commit. After a turn, the queue's pump
+    /// deletes rows whose time is over, at most [`DONE_BATCH`](crate::DONE_BATCH) in a call of the store. It looks for
+    /// them once a minute, or once per `span` if that is shorter; while there are more than a batch, every 100 ms. If no
+    /// process of a queue keeps done jobs any more, the rest remains until [`Store::delete_done`] is called.
     #[doc(alias = "retention")]
     pub fn keep_done(mut self, span: Duration) -> Self {
         self.policy.keep_done = Some(span);

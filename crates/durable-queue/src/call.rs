@@ -128,7 +128,7 @@ impl Wake for Reply<()> {
 /// again, after the other waiting jobs.
 pub(crate) type Job = Box<dyn FnMut(Result<()>) -> bool + Send>;
 
-/// The threads that make the async calls of a queue.
+/// The threads that make the async calls of queues.
 pub(crate) struct CallThreads {
     process: Process,
     clock: SharedClock,

@@ -195,8 +195,7 @@ impl<T> Claimed<T> {
 
     /// Returns whether the lease is known to be lost, or has expired after the [attempt's
     /// timeout](crate::Builder::attempt_timeout), or was ended by its [time limit](crate::JobPolicy::time_limit), or is no
-    /// longer renewed because a
-    /// [shutdown](crate::DurableQueue::shutdown) has timed out: a handler may then stop early.
+    /// longer renewed because a [shutdown](crate::DurableQueue::shutdown) has timed out: a handler may then stop early.
     pub fn is_lost(&self) -> bool {
         self.guard.has(Events::LOST)
     }
@@ -268,8 +267,8 @@ impl<T> Claimed<T> {
         failures::read(self.guard.failures.as_deref())
     }
 
-    /// Sets the result that is kept with the job if this attempt acknowledges it: by its guard, or by a handler that
-    /// returns `Ok`. Replaces an earlier one of this attempt. See [`DurableQueue::result`](crate::DurableQueue::result)
+    /// Sets the result that is kept with the job if this attempt acknowledges it: by [`ack`](Self::ack), or by a handler
+    /// that returns `Ok`. Replaces an earlier one of this attempt. See [`DurableQueue::result`](crate::DurableQueue::result)
     /// for an example.
     ///
     /// # Errors
@@ -344,9 +343,9 @@ impl<T> Claimed<T> {
         guard
     }
 
-    /// Reports a failed attempt. The job is retried after the queue's back-off, or buried if no attempt is
-    /// left. `reason` is the error of the attempt, which the job [keeps](Self::failures). Blocks until the store
-    /// has committed it.
+    /// Reports a failed attempt. The job is retried after its back-off, or buried if no attempt is left
+    /// ([all cases](Retried)). `reason` is the error of the attempt, which the job [keeps](Self::failures). Blocks until
+    /// the store has committed it.
     ///
     /// # Errors
     /// See [`SettleError`].

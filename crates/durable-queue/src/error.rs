@@ -22,7 +22,7 @@ pub enum ErrorKind {
     ReadOnly,
     /// The payload cannot be encoded; the source has the reason. The store was not called.
     Unencodable,
-    /// The payload or the key is larger than the store allows.
+    /// The payload, the key, the kind, the queue's name or the whole push is larger than the store allows.
     TooLarge,
     /// The queue's name, or a job's kind or options, contains a NUL character, which the store cannot represent.
     /// The store was not called.

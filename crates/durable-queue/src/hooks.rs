@@ -25,8 +25,8 @@ pub const LONGEST_CONTEXT: usize = 512;
 /// Functions that a queue calls around its pushes and attempts, for metrics and traces. Set by
 /// [`Builder::hooks`](crate::Builder::hooks). Each does nothing by default.
 ///
-/// They are called on the thread that pushes or handles, so they should be fast and must not block. A panic in one is
-/// caught and has no effect. A queue without hooks pays one branch in each place.
+/// They are called on the thread that pushes or handles, or that makes an async call, so they should be fast and must
+/// not block. A panic in one is caught and has no effect. A queue without hooks pays one branch in each place.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -88,7 +88,8 @@ pub trait Hooks: Send + Sync + 'static {
     }
 
     /// A push was accepted or has failed. Not called for pushes in the caller's transaction, whose commit the queue
-    /// does not see, for values that cannot be encoded, and for futures that are dropped before they complete.
+    /// does not see, and for values that cannot be encoded. It may not be called for futures that are dropped before they
+    /// complete.
     fn pushed(&self, push: &Pushed<'_>) {
         let _ = push;
     }

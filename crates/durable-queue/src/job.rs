@@ -343,8 +343,8 @@ pub enum Cancelled<T = Vec<u8>> {
         attempts: u32,
     },
     /// A handler has the job, or may have it if its holder does not [confirm](crate::Builder::confirm)
-    /// starts. Its handler is [told](crate::Claimed::cancelled), and may finish the job nevertheless. The job does not run again after this run,
-    /// unless it is buried and redriven.
+    /// starts. Its handler is [asked to stop](crate::Claimed::cancelled), and may finish the job nevertheless. The job
+    /// does not run again after this run, unless it is buried and redriven.
     Taken,
     /// The job does not exist: it is done, buried, or was never pushed.
     Never,

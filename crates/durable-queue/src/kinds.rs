@@ -266,7 +266,8 @@ impl<T: Payload, S: Store, C, B: Into<AsyncKinds>> WorkerBuilder<T, S, C, B> {
 #[cfg(feature = "async")]
 impl<T: Payload, S: Store, B: Into<AsyncKinds>> WorkerBuilder<T, S, NoContext, B> {
     /// Adds the async handler of a kind's jobs. [`on`](Self::on) describes jobs without a handler.
-    /// [`cancel_on_lost_lease`](Self::cancel_on_lost_lease) must be called before.
+    /// [`cancel_on_lost_lease`](Self::cancel_on_lost_lease) and [`cancel_on_request`](Self::cancel_on_request) apply to
+    /// the handlers that are added after them.
     pub fn on_async<K, Fut, E>(
         self,
         handler: impl Fn(Job<K>) -> Fut + Send + Sync + 'static,

@@ -18,8 +18,8 @@ use crate::config::MOST_JOBS;
 use crate::shared::Shared;
 use crate::signals::Events;
 
-/// Jobs of a full [kind](crate::KindOptions::concurrency) wait in the process if they are expected to start within this
-/// time. Others are postponed by at least this.
+/// Jobs of a full [kind](crate::KindOptions::concurrency) wait in the process, as many as may run at a time or are
+/// expected to start within this time. Others are postponed by at least this.
 pub const LINE: Duration = Duration::from_secs(1);
 /// Postponed jobs of a kind come back at this interval, or as fast as the kind's jobs end.
 const SPREAD: Duration = Duration::from_millis(10);

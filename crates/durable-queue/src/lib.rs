@@ -47,13 +47,13 @@
 //! - In a forked child, with queues and stores that the parent has opened: each call returns `Forked`. Open
 //!   the store and create the queue after the fork.
 //! - For strict order: jobs start in the order of their times, then of their ids, but handlers may finish in
-//!   any order.
+//!   any order. [Serial keys](DurableQueue::serialize_keys) keep the order of the jobs of a key.
 //! - For many levels of priority: a job is either [urgent](DurableQueue::urgent) or not. Use another queue
 //!   for a further level.
 //!
 //! # Terms
 //! - A **job** is a payload, a due time and an optional key. It is *pending*, *claimed* (ahead of its time,
-//!   by a process), *started* (a handler has it), or a *dead letter*.
+//!   by a process), *started* (a handler has it), a *dead letter*, or done and [kept](Builder::keep_done).
 //! - A **claim** holds jobs under a **lease**, which expires, and a random **fencing token**: a holder that
 //!   has lost its lease cannot settle the job, and gets an error.
 //! - A handler **settles** its job: [`ack`](Claimed::ack), [`retry`](Claimed::retry),
@@ -77,9 +77,9 @@
 //! 3. A successful cancel or reset is final: the store decides between it and a start. A process that takes
 //!    without [confirmation](Builder::confirm) gives that up for the jobs that it has claimed ahead.
 //! 4. One holder: a settle by a holder whose lease was taken over changes nothing.
-//! 5. Each key has at most one pending job. A running job is not pending, so a push during its run is not
-//!    lost. With [serial keys](DurableQueue::serialize_keys), at most one job of a key is held, so at most
-//!    one runs. [Limits](DurableQueue::limit) of a key or a kind hold for all processes together.
+//! 5. Each key has at most one open job, into which pushes are merged. A started job is not open (see [`Merge`]), so a
+//!    push during its run is not lost. With [serial keys](DurableQueue::serialize_keys), at most one job of a key is
+//!    held, so at most one runs. [Limits](DurableQueue::limit) of a key or a kind hold for all processes together.
 //! 6. User code (handlers, hooks, back-offs, wakers, stores) runs with no lock held, and its panics do not
 //!    propagate beyond the call.
 //!
@@ -103,6 +103,7 @@
 //! | [`bury`](Claimed::bury) | drop the future of `bury_async`: its call has sent the command | the limits of the store | [`bury_async`](Claimed::bury_async) |
 //! | none: a thread calls [`wait_cancelled_timeout`](Claimed::wait_cancelled_timeout) | [`is_cancelled`](Claimed::is_cancelled) | [`wait_cancelled_timeout`](Claimed::wait_cancelled_timeout) | [`cancelled`](Claimed::cancelled) |
 //! | [`extend`](Claimed::extend) | drop the future of `extend_async`: its call has sent the command | the limits of the store | [`extend_async`](Claimed::extend_async) |
+//! | none | [`is_lost`](Claimed::is_lost) | none | [`lost`](Claimed::lost) |
 //! | [`SettleFuture::wait`] | drop the future | the limits of the store | it is a future |
 //! | [`push`](DurableQueue::push) | drop the future: it may withdraw the push | the limits of the store | [`push_async`](DurableQueue::push_async) |
 //! | [`push_keyed`](DurableQueue::push_keyed) | drop the future | the limits of the store | [`push_keyed_async`](DurableQueue::push_keyed_async) |
@@ -126,19 +127,19 @@
 //! | the calls in a transaction | none | the limits of the client | the client's |
 //! | [`shutdown`](DurableQueue::shutdown) | [`close`](DurableQueue::close) | it takes a timeout | [`shutdown_async`](DurableQueue::shutdown_async) |
 //! | none: a thread calls [`WorkerBuilder::start`] and [`Worker::shutdown`] | [`WorkerBuilder::start`] | it returns at once | [`run_async`](WorkerBuilder::run_async), [`start_async`](WorkerBuilder::start_async) |
-//! | [`Worker::shutdown`] | [`close`](DurableQueue::close) | it takes a timeout | `shutdown_async` of its [queue](Worker::queue); `Run::until` |
+//! | [`Worker::shutdown`] | [`close`](DurableQueue::close) | it takes a timeout | `shutdown_async` of its [queue](Worker::queue); `Run::until`, `KindRun::until` |
 //!
 //! # Async handlers
 //! With the feature `async`, a [`Worker`] runs futures. Its concurrency is a number of futures, not of threads:
-//! ten thousand suspended handlers need no thread, and about 650 bytes each, plus what the handler itself keeps.
+//! ten thousand suspended handlers need no thread, and less than a kilobyte each, plus what the handler itself keeps.
 //!
 //! - `run_async` returns a future, `Run`, that any runtime can poll. `run.until(signal).await` stops taking jobs when
 //!   the signal completes, waits for running handlers up to the builder's `grace`, and then drops them.
 //! - `start_async` runs each handler as a task of an `AsyncPool`.
 //!
 //! A handler gets a `Job`, and a clone of the builder's `context`, if there is one. Its result settles the job, as on a
-//! thread. No more jobs are claimed than handlers have room, unless handlers take microseconds, or the builder has a
-//! [`batch`](WorkerBuilder::batch).
+//! thread. No more jobs are claimed than handlers have room, unless handlers take microseconds, a
+//! [kind is full](KindOptions::concurrency), or the builder has a [`batch`](WorkerBuilder::batch).
 //!
 //! | event | the handler's future | its job |
 //! |---|---|---|
@@ -158,8 +159,8 @@
 //!
 //! | job | at a worker with handlers of kinds | at a worker with one handler, and for `take` |
 //! |---|---|---|
-//! | of a kind with a handler | goes to that handler | is taken; a handle of another kind fails the attempt |
-//! | of another kind, or without a kind | the attempt has failed, with an error that names the kind | the same |
+//! | of a kind with a handler | goes to that handler | is taken by a handle of this kind, or of none |
+//! | of another kind, or without a kind | the attempt has failed, with an error that names the kind | the same, if the handle is of a kind; other handles take all jobs |
 //! | of a kind whose [concurrency](KindOptions::concurrency) is reached | waits here, or is postponed for any process; other kinds go on | |
 //! | with a payload that cannot be decoded | the attempt has failed, with an error that names the kind | the same |
 //!

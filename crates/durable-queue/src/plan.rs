@@ -20,8 +20,8 @@ use crate::time::StoreTime;
 /// announcements.
 pub const SAFETY_LOOK: Duration = Duration::from_secs(60);
 /// Minimum interval at which a process asks its store which of its running jobs are to be cancelled. A handler
-/// learns of a request late by at most this, plus the time of the store's announcement and response. A store
-/// that is polled is polled at this interval, too, while jobs run and no call waits.
+/// learns of a request late by at most this, plus the time of the store's announcement and response. While jobs
+/// run and no call waits, the interval at which a store is polled is longer by this.
 pub const CANCEL_PAUSE: Duration = Duration::from_millis(100);
 /// If a synced commit is faster than this, acknowledgements are not held back, because the delay of jobs is
 /// negligible.

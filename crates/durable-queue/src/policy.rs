@@ -6,7 +6,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-/// What a queue does with failed and slow attempts of a job. Unset options are those of the job's kind
+/// Policy for failed and slow attempts of a job. Unset options are those of the job's kind
 /// ([`KindOptions::policy`](crate::KindOptions::policy)), then those of the queue
 /// ([`Builder`](crate::Builder)).
 ///

@@ -306,7 +306,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     ///
     /// A key becomes free when the lease expires: a holder that is late is rejected once another job of the
     /// key has been claimed, as after any claim. Processes of an older version of this crate ignore the
-    /// setting.
+    /// setting. It is the [limit](Self::limit) of one per key, and replaces another one.
     ///
     /// ```
     /// use durable_queue::{DurableQueue, Merge, When};
@@ -413,7 +413,8 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     }
 
     /// Makes dead letters jobs again, due at once and without previous attempts. Returns their number,
-    /// without those that do not exist or whose key has a pending job.
+    /// without those that do not exist or whose key has an open job, and without repeating ones whose key has a
+    /// repeating job.
     ///
     /// # Errors
     /// The store's error.
@@ -469,7 +470,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
 
     /// [Closes](Self::close) the queue, and blocks until handlers have settled all their jobs, for at most
     /// `timeout`. Then the pump ends: later settles return
-    /// [`SettleError::ShutDown`](crate::SettleError::ShutDown).
+    /// [`SettleError::ShutDown`](crate::SettleError::ShutDown). A caller that holds a job itself waits until `timeout`.
     pub fn shutdown(&self, timeout: impl Into<Timeout>) -> ShutDown {
         let shared = self.shared();
         shared.shutdown(timeout.into().deadline(&shared.control.clock))

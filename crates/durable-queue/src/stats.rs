@@ -56,7 +56,8 @@ pub struct Stats {
     pub taken: u64,
     /// Leases found to be lost.
     pub stale: u64,
-    /// Attempts that exceeded the [`attempt_timeout`](crate::Builder::attempt_timeout).
+    /// Attempts that exceeded the [`attempt_timeout`](crate::Builder::attempt_timeout) or their
+    /// [time limit](crate::JobPolicy::time_limit).
     pub timed_out: u64,
     /// Calls of the pump that failed.
     pub errors: u64,

@@ -2,8 +2,7 @@
 //!
 //! The queue, not the store, waits for due times. The trait is blocking on purpose: one or two threads per store and
 //! process, which run the pumps of its queues, make the calls of the hot path, and threads and futures wait in the
-//! process. A store
-//! has to pass the `conformance` suite (feature `testing`), which states this contract as tests.
+//! process. A store has to pass the `conformance` suite (feature `testing`), which states this contract as tests.
 //!
 //! # Requirements
 //! 1. A call takes effect completely or not at all, also if the process dies within it. After an error with
@@ -596,7 +595,8 @@ pub struct StoreStats {
 pub struct ListedJob {
     /// The job's id.
     pub id: JobId,
-    /// The time from which it can be claimed: its due time, or the end of its lease.
+    /// The time from which it can be claimed: its due time, or the end of its lease, or a later one if it waits for its
+    /// key, or [`StoreTime::NEVER`] while a [limit](Store::limit) of its kind stops it.
     pub due: StoreTime,
     /// Its due time.
     pub at: StoreTime,

@@ -32,7 +32,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// and it is retried after the back-off.
     ///
     /// # Errors
-    /// [`TakeError::ShutDown`] and [`TakeError::NoThread`].
+    /// [`TakeError::ShutDown`], [`TakeError::NoThread`] and [`TakeError::Forked`].
     #[doc(alias = "recv")]
     pub fn take(&self) -> Result<Claimed<T>, TakeError> {
         self.shared().take_one(Vec::new(), None, self.marks.kind)
@@ -51,7 +51,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// Takes up to `most` due jobs. Blocks until there is at least one, and does not wait for more.
     ///
     /// # Errors
-    /// [`TakeError::ShutDown`] and [`TakeError::NoThread`].
+    /// As for [`take`](Self::take).
     pub fn take_many(&self, most: NonZeroUsize) -> Result<Vec<Claimed<T>>, TakeError> {
         self.shared().take(Vec::new(), most, None, self.marks.kind)
     }
@@ -91,7 +91,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// ```
     ///
     /// # Errors
-    /// [`TakeError::ShutDown`] and [`TakeError::NoThread`].
+    /// As for [`take`](Self::take).
     pub fn ack_and_take_many(
         &self,
         done: Vec<Claimed<T>>,
@@ -117,6 +117,9 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// Async version of [`take`](Self::take). Needs no runtime. The future makes its request when it is first
     /// polled. If it is dropped before it is ready, jobs that it was given are released. It does not keep the
     /// queue open. Polled after it was ready, it takes the next job.
+    ///
+    /// # Errors
+    /// As for [`take`](Self::take).
     pub fn take_async(&self) -> TakeFuture<T, S> {
         TakeFuture {
             taking: Taking::new(self, Vec::new(), NonZeroUsize::MIN),

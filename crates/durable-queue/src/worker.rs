@@ -43,14 +43,16 @@ use crate::shared::Shared;
 use crate::signals::Events;
 use crate::store::Store;
 
-/// Runs a handler for each job of a queue, with limited concurrency, on the threads of a [`Pool`].
+/// Runs a handler for each job of a queue, with limited concurrency: on the threads of a [`Pool`], or as tasks of an
+/// `AsyncPool`.
 ///
 /// If the handler returns `Ok`, the job is acknowledged as by [`ack_later`](Claimed::ack_later). If it
-/// returns an error or panics, the attempt has failed: the job is retried after the queue's back-off, or
+/// returns an error or panics, the attempt has failed: the job is retried after its back-off, or
 /// buried with the error if no attempt is left. The same holds for a payload that cannot be
 /// [decoded](Payload::decode). Leases are renewed while handlers run, up to
-/// [`Builder::attempt_timeout`](crate::Builder::attempt_timeout). If a job is cancelled while its handler runs, the
-/// handler can [learn](Claimed::is_cancelled) of it, and the job ends if the attempt fails.
+/// [`Builder::attempt_timeout`](crate::Builder::attempt_timeout) or the [time limit](crate::JobPolicy::time_limit). If
+/// a job is cancelled while its handler runs, the handler can [learn](Claimed::is_cancelled) of it, and the job ends if
+/// the attempt fails.
 ///
 /// [`concurrency`](WorkerBuilder::concurrency) limits the number of jobs that run at a time;
 /// [`Builder::rate`](crate::Builder::rate) limits the number of jobs that start in a span of time.
@@ -120,7 +122,8 @@ impl<T: Payload, S: Store> Worker<T, S> {
 
     /// Stops taking jobs, and blocks until the running handlers have ended and all jobs are settled, for at
     /// most `timeout`. Handlers that run longer continue; their jobs are handed out again when the leases
-    /// expire.
+    /// expire. Async handlers are dropped at the end of the `grace`. Not for calls in a handler, which would wait for
+    /// itself.
     pub fn shutdown(&self, timeout: impl Into<Timeout>) -> ShutDown {
         let shared = self.queue.shared();
         let deadline = timeout.into().deadline(&shared.control.clock);
@@ -528,7 +531,7 @@ impl<T: Payload, S: Store> fmt::Debug for Worker<T, S> {
     }
 }
 
-/// Error of [`WorkerBuilder::start`]: the threads for the handlers could not be started.
+/// Error of [`WorkerBuilder::start`] and `start_async`: no threads could be started, or the `AsyncPool` is full or released.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartError(String);
 
