@@ -20,7 +20,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A payload has up to [`PAYLOAD_LIMIT`] bytes, a key or a queue's name up to [`KEY_LIMIT`], all jobs of a
+//! A payload has up to [`PAYLOAD_LIMIT`] bytes, a key, a kind or a queue's name up to [`KEY_LIMIT`], all jobs of a
 //! push up to [`PUSH_LIMIT`]. Larger pushes fail with [`TooLarge`](ErrorKind::TooLarge) before the server is
 //! called. `durable.push` has only the server's limits. Each call of a queue whose name contains NUL fails
 //! with [`BadName`](ErrorKind::BadName) before the server is called.
@@ -29,15 +29,14 @@
 //! - poolers in statement mode, and poolers in transaction mode without
 //!   [`pooler(true)`](PostgresOptions::pooler), because statements are prepared and one session listens.
 //!   Opening a store through one fails with [`Pooled`](ErrorKind::Pooled);
-//! - tasks of an async runtime, if a blocked thread would delay other tasks. Calls and drops do not panic
-//!   there. But the application's own `postgres::Client` panics on a thread that runs tokio, and so does
-//!   `push_in` with its transactions: use `tokio_postgres`, `sqlx` or `spawn_blocking`;
+//! - the application's own `postgres::Client`, on a thread that runs tokio: it panics there, and so does `push_in` with
+//!   its transactions. Use `tokio_postgres`, `sqlx` or `spawn_blocking`. The store itself works on any thread;
 //! - forked children, if the parent has opened the store: each call returns
 //!   [`Forked`](durable_queue::ErrorKind::Forked).
 //!
 //! # Guarantees
-//! 1. All answered calls are synced, except claims, starts and extensions, which a crash of the server may
-//!    undo.
+//! 1. All answered calls are synced, except claims, starts, extensions and releases, which a crash of the server
+//!    may undo.
 //! 2. A listening process is notified of a job that is due earlier than the time for which it waits, by the
 //!    process that has pushed it, after the commit. If that process is killed in between, others find the job
 //!    by their regular looks ([`SAFETY_LOOK`](durable_queue::SAFETY_LOOK)).

@@ -313,8 +313,8 @@ LANGUAGE sql AS $$
         p_most_delays, p_schedules, p_urgents, NULL, NULL, p_tell)
 $$;
 
--- Like the one below, with all parameters: a job with a kind, and options as text. The others have no default
--- values, so that it is not ambiguous with those below.
+-- `push` with all parameters: a job with a kind, and options as text. The first six have no default values, so that
+-- it is not ambiguous with those below.
 CREATE OR REPLACE FUNCTION SCHEMA.push(
     p_queue text, p_payload bytea, p_due timestamptz, p_key bytea, p_urgent boolean, p_kind text,
     p_options text DEFAULT NULL
@@ -340,7 +340,7 @@ $$;
 
 -- For any client in any language, in its own transaction: `SELECT durable.push('mails', 'payload')`. If the
 -- key has an open job, that job does not change. Returns the job's id. Due at `infinity` means never, at
--- `-infinity` now.
+-- `-infinity` or null now.
 CREATE OR REPLACE FUNCTION SCHEMA.push(
     p_queue text, p_payload bytea, p_due timestamptz DEFAULT NULL, p_key bytea DEFAULT NULL
 ) RETURNS bigint
@@ -367,6 +367,7 @@ LANGUAGE sql AS $$
     SELECT SCHEMA.push_text(p_queue, p_payload, p_due, p_key, p_urgent, NULL)
 $$;
 
+-- Like `push_text`, with a payload for `Json` of the library.
 CREATE OR REPLACE FUNCTION SCHEMA.push_json(
     p_queue text, p_payload jsonb, p_due timestamptz, p_key text, p_urgent boolean, p_kind text,
     p_options text DEFAULT NULL

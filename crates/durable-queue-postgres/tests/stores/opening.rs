@@ -8,7 +8,9 @@ use ::postgres::Config;
 use durable_queue::store::{Act, Lease};
 use durable_queue::{ErrorKind, Limit, NewJob, SAFETY_LOOK, Store, Token};
 use durable_queue_postgres::PostgresStore;
-use durable_queue_postgres::{PROBE_EVERY, SCHEMA};
+use durable_queue_postgres::{
+    BUSY_TIMEOUT, POLL_EVERY, PROBE_ANSWER, PROBE_EVERY, SCHEMA, SESSIONS,
+};
 use testkit::{LIMIT, watchdog};
 
 use super::{Database, options};
@@ -407,6 +409,20 @@ fn the_readme_contains_the_numbers_of_the_store() {
     ] {
         assert!(readme.contains(text), "{text}");
         assert_eq!(value, meant, "{text}");
+    }
+    for row in [
+        format!("| `sessions` | `SESSIONS`, {SESSIONS} |"),
+        format!(
+            "| `poll_every` | `POLL_EVERY`, {} s |",
+            POLL_EVERY.as_secs()
+        ),
+        format!(
+            "| `busy_timeout` | `BUSY_TIMEOUT`, {} s |",
+            BUSY_TIMEOUT.as_secs()
+        ),
+        format!("within `PROBE_ANSWER` ({} s)", PROBE_ANSWER.as_secs()),
+    ] {
+        assert!(readme.contains(&row), "{row}");
     }
     assert!(readme.contains(&format!("a schema of their own, `{SCHEMA}`")));
     assert!(readme.contains(&format!("SELECT {SCHEMA}.push(")));
