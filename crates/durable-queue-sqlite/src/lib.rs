@@ -12,8 +12,8 @@
 //!
 //! # Guarantees
 //! 1. Every change is one IMMEDIATE transaction, so data that it reads do not change until it commits.
-//! 2. All answered calls are synced, except claims, starts and extensions, which a power failure may undo.
-//!    The file stays consistent in any case.
+//! 2. All answered calls are synced, except claims, starts, extensions and releases, which a power failure may
+//!    undo. The file stays consistent in any case.
 //! 3. No notifier is called while the connection is locked.
 //! 4. On Unix, calls fail with [`ErrorKind::Unavailable`] while the file is not at its path.
 

@@ -361,8 +361,10 @@ fn handlers_learn_of_cancels_on_sqlite_and_jobs_keep_their_failures() {
 }
 
 #[test]
-fn the_readme_contains_the_polling_interval() {
+fn the_readme_contains_the_numbers_of_the_store() {
     let readme = include_str!("../../README.md");
     assert!(readme.contains("polls a number in shared memory every 25 ms"));
     assert_eq!(durable_queue_sqlite::WATCH_EVERY, Duration::from_millis(25));
+    assert!(readme.contains("`BUSY_TIMEOUT`, 5 s"));
+    assert_eq!(durable_queue_sqlite::BUSY_TIMEOUT, Duration::from_secs(5));
 }
