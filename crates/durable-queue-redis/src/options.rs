@@ -80,8 +80,8 @@ impl RedisOptions {
         self
     }
 
-    /// Sets the maximum number of sessions for calls of the application. Default: [`SESSIONS`]. There are two
-    /// more, for the queues' threads and for listening.
+    /// Sets the maximum number of sessions for calls of the application. Default: [`SESSIONS`]. Minimum: one. There are
+    /// two more, for the queues' threads and for listening.
     pub fn sessions(mut self, most: usize) -> Self {
         self.sessions = most;
         self

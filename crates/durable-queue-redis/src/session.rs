@@ -175,7 +175,7 @@ impl Sessions {
             return; // In tests, time is moved manually.
         }
         let micros = u64::try_from(lease.as_micros()).unwrap_or(u64::MAX);
-        // Relaxed: a pump's calls are made by one thread, and others need not know at once.
+        // Relaxed: the calls of a pump are ordered, and other pumps need not know at once.
         self.shortest_lease.fetch_min(micros, Relaxed);
     }
 

@@ -7,7 +7,9 @@ use ::redis::cmd;
 use durable_queue::store::{Act, ListedJob, Settle};
 use durable_queue::{ErrorKind, Merge, NewJob, Put, Store};
 use durable_queue_redis::RedisStore;
-use durable_queue_redis::{PREFIX, PROBE_EVERY};
+use durable_queue_redis::{
+    CONNECT_TIMEOUT, PREFIX, PROBE_ANSWER, PROBE_EVERY, RESPONSE_TIMEOUT, SESSIONS,
+};
 
 use super::{Keys, options};
 use crate::alike::{JOB, claim_of, count};
@@ -284,5 +286,13 @@ fn the_readme_contains_the_numbers_of_the_store() {
     let readme = include_str!("../../README.md");
     assert!(readme.contains("one round trip every 30 seconds, and a claim each minute"));
     assert_eq!(PROBE_EVERY, Duration::from_secs(30));
+    for row in [
+        format!("| `sessions` | `SESSIONS`, {SESSIONS} |"),
+        format!("| `RESPONSE_TIMEOUT`, {} s |", RESPONSE_TIMEOUT.as_secs()),
+        format!("| `CONNECT_TIMEOUT`, {} s |", CONNECT_TIMEOUT.as_secs()),
+        format!("within `PROBE_ANSWER` ({} s)", PROBE_ANSWER.as_secs()),
+    ] {
+        assert!(readme.contains(&row), "{row}");
+    }
     assert!(readme.contains(&format!("`{PREFIX}:`")));
 }
