@@ -15,7 +15,7 @@ use crate::tls::Roots;
 pub(crate) struct Flags {
     /// Address of the store: sqlite:PATH or, if the program was built with these stores,
     /// `postgres://USER:PASSWORD@HOST/DATABASE` (missing tables are created) or
-    /// `redis://USER:PASSWORD@HOST/NUMBER`.
+    /// `redis://USER:PASSWORD@HOST/NUMBER`. One server: no pooler in transaction mode, no Redis Cluster, no sentinels.
     ///
     /// An address that requires TLS (`sslmode=require`, `rediss://`) is an error unless the program was built
     /// with TLS. Over a network, use TLS or a tunnel.
