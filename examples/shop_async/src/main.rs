@@ -12,9 +12,9 @@
 //! rolled back. The process may be killed at any moment: the next one continues. A job is delivered at least once, so each
 //! handler may find its work done.
 //!
-//! With arguments it serves until a signal: orders expire after so many milliseconds, and reports have that cron pattern.
+//! With arguments it serves until a signal: orders expire after MILLISECONDS, and reports have the cron pattern PATTERN.
 //! It prints its address, and then a line per mail and report. Without arguments it serves some orders itself, and prints
-//! what became of them.
+//! their final states.
 
 mod jobs;
 mod routes;

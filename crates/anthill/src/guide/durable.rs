@@ -1,7 +1,8 @@
 //! Jobs in a database, which survive the process and are shared by all processes that open the database.
 //!
 //! A `DurableQueue` delivers jobs when they are due, like a `DelayQueue`. In addition, a job is delivered again until a
-//! handler acknowledges it, after a crash also to another process. Each job costs a commit of the database.
+//! handler acknowledges it, after a crash also to another process. A push and an acknowledgement are commits of the
+//! database, which concurrent jobs share.
 //!
 //! | jobs are in | feature | store |
 //! |---|---|---|
@@ -46,8 +47,8 @@
 //! `postgres` and `tokio-postgres`. For other clients, `push_statement` returns the SQL statement and its parameters.
 //!
 //! # Several handlers
-//! `durable_queue::Worker` runs a handler on a pool, and acknowledges, retries with a back-off, or buries each job by
-//! the handler's result.
+//! `durable_queue::Worker` runs a blocking handler on the threads of a pool, and acknowledges, retries with a back-off, or
+//! buries each job by the handler's result.
 //!
 //! # Async handlers
 //! With the feature `durable-async`, handlers are futures. `run_async` returns a future that

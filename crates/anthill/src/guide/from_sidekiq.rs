@@ -15,7 +15,7 @@
 //! | `sidekiq_options retry: 5` | `JobPolicy::max_attempts(6)`, of a kind or a job: the first run counts as well |
 //! | `sidekiq_retry_in` | `JobPolicy::back_off`; `Claimed::retry_after` |
 //! | `raise` | return an error, or panic |
-//! | `sidekiq_retries_exhausted` | none; list the queue's dead letters |
+//! | `sidekiq_retries_exhausted` | `Hooks`: an attempt that ends with `Retried::Buried`; the queue's dead letters |
 //! | client and server middleware | `Hooks`, around pushes and attempts; `WorkerBuilder::context` for what handlers share |
 //! | `ScheduledSet`, `RetrySet`, `Queue`: `each` | `list` |
 //! | `delete` of an entry | `cancel(id)`, `cancel(key)` |

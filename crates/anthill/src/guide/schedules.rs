@@ -46,6 +46,7 @@
 //! - **Another time**: `reset_after` of a handle moves a pending run earlier or later. It returns an error if the
 //!   run is already due.
 //! - **Multi-pools**: a `MultiPool` runs due tasks in a member with a free worker.
+//! - **Cron patterns** need a [`DurableQueue`](super::durable).
 //!
 //! # Waiting and releasing
 //! - [`wait_idle`](crate::ScheduledPool::wait_idle) waits until all due tasks have ended and the pool is idle. It
