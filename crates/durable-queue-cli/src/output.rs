@@ -57,11 +57,12 @@ impl Output {
         self.line(
             || {
                 format!(
-                    "{:>12}  {state:<7}  {:<27}  {:>8}  {}{}{}{}{}",
+                    "{:>12}  {state:<7}  {:<27}  {:>8}  {}{}{}{}{}{}",
                     job.id.as_u64(),
                     shown(job.at),
                     job.attempts,
                     key.map(readable).unwrap_or_default(),
+                    of_kind(job.kind.as_deref()),
                     repeats(job.schedule.as_deref()),
                     urgent(job.urgent),
                     cancelled(job.cancelled),
@@ -78,6 +79,7 @@ impl Output {
                         "due": shown(job.due),
                         "attempts": job.attempts,
                         "key": key.map(exact),
+                        "kind": job.kind,
                         "schedule": job.schedule,
                         "urgent": job.urgent,
                         "cancelled": job.cancelled,
@@ -94,12 +96,13 @@ impl Output {
         self.line(
             || {
                 format!(
-                    "{:>12}  {:<27}  {:>8}  {}  {}{}{}{}",
+                    "{:>12}  {:<27}  {:>8}  {}  {}{}{}{}{}",
                     dead.id.as_u64(),
                     shown(dead.buried),
                     dead.attempts,
                     key.map(readable).unwrap_or_default(),
                     readable(dead.error.as_bytes()),
+                    of_kind(dead.kind.as_deref()),
                     repeats(dead.schedule.as_deref()),
                     urgent(dead.urgent),
                     below(failures.as_deref())
@@ -114,6 +117,7 @@ impl Output {
                         "attempts": dead.attempts,
                         "key": key.map(exact),
                         "error": dead.error,
+                        "kind": dead.kind,
                         "schedule": dead.schedule,
                         "urgent": dead.urgent,
                     }),
@@ -229,6 +233,12 @@ pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
     let mut output = io::stdout().lock();
     output.write_all(bytes)?;
     output.flush()
+}
+
+/// Returns a kind as text for the end of a line.
+fn of_kind(kind: Option<&str>) -> String {
+    let shown = kind.map(|it| readable(format!("  (kind {it})").as_bytes()));
+    shown.unwrap_or_default()
 }
 
 /// Returns a schedule as text for the end of a line.

@@ -17,7 +17,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use durable_queue::{DurableQueue, StoreTime, When};
+use durable_queue::{DurableQueue, Merge, NewJob, Store as _, StoreTime, When};
 use durable_queue_sqlite::SqliteStore;
 use durable_queue_tests::support::Folder;
 use serde_json::{Value, json};
@@ -122,6 +122,39 @@ fn pushed_jobs_are_listed_in_order_and_can_be_taken() {
     assert_eq!(shell.json(&["list"])[1]["cancelled"], true);
     assert!(shell.ok(&["list"]).contains("  (cancelled)\n"));
     taken.ack().unwrap();
+}
+
+#[test]
+fn open_jobs_and_dead_letters_are_listed_with_their_kinds() {
+    let shell = Shell::new();
+    shell.ok(&["push", "of no kind"]);
+    let queue = shell.queue();
+    let mail = NewJob {
+        payload: b"mail",
+        when: When::NOW,
+        key: None,
+        merge: Merge::Keep,
+        schedule: None,
+        urgent: false,
+        kind: Some("send\nmail"),
+        options: None,
+    };
+    queue.store().enqueue(queue.name(), &[mail]).unwrap();
+    let kinds = |command: &str| -> Vec<Value> {
+        let lines = shell.json(&[command]);
+        lines.iter().map(|job| job["kind"].clone()).collect()
+    };
+    assert_eq!(kinds("list"), [Value::Null, "send\nmail".into()]);
+    let shown = r"  (kind send\nmail)";
+    let listed = shell.ok(&["list"]);
+    let lines: Vec<bool> = listed.lines().map(|it| it.ends_with(shown)).collect();
+    assert_eq!(lines, [false, false, true], "a head, and a job of no kind");
+
+    for _ in 0..2 {
+        queue.take().unwrap().bury("no").unwrap();
+    }
+    assert_eq!(kinds("dead"), [Value::Null, "send\nmail".into()]);
+    assert!(shell.ok(&["dead"]).ends_with(&format!("no{shown}\n")));
 }
 
 #[test]
