@@ -59,9 +59,11 @@ BEGIN
         PERFORM SCHEMA.leave_key(v_found.o_queue, v_key);
     END IF;
     IF p_key IS NOT NULL THEN
+        -- Another open job was pushed after this cancel.
         UPDATE SCHEMA.job j SET schedule = NULL
-        WHERE j.queue = v_found.o_queue AND j.key = p_key AND j.schedule IS NOT NULL;
-        UPDATE SCHEMA.job j SET cancelled = true, run = j.id
+        WHERE j.queue = v_found.o_queue AND j.key = p_key AND j.schedule IS NOT NULL
+            AND (j.run <> 0 OR j.id = v_found.o_id);
+        UPDATE SCHEMA.job j SET cancelled = true, schedule = NULL, run = j.id
         WHERE j.queue = v_found.o_queue AND j.key = p_key
             AND (SCHEMA.is_taken(j.started, j.token, j.at, j.due, v_now) OR o_taken AND j.id = v_found.o_id);
         o_marked := FOUND;

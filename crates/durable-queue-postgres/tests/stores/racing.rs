@@ -153,6 +153,27 @@ fn a_cancel_concurrent_with_a_claim_reports_that_a_handler_has_the_job() {
     }
 }
 
+/// The cancel comes before that push, which it would otherwise make a job that runs only once.
+#[test]
+fn a_cancel_by_key_leaves_the_schedule_of_a_job_pushed_after_it_has_found_the_running_one() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let id = pushed(&database.store, KEYED);
+    let push = "SELECT SCHEMA.enqueue('queue', '{0}', '{true}', '{other}', '{key}', '{0}', '{NULL}', '{NULL}',
+        '{hourly}', '{false}', false)";
+    let change = of(id, &format!("{CLAIM}; {push}"));
+    let cancel = |store: &PostgresStore| store.cancel("queue", Which::Key(b"key")).unwrap();
+    let cancelled = during(&database, &change, || (), cancel);
+    assert_eq!(cancelled, Cancelled::Taken);
+    let listed = database.store.list("queue", None, 10).unwrap();
+    let of_each = listed
+        .iter()
+        .map(|job| (job.id == id, job.cancelled, job.schedule.as_deref()));
+    let of_each: Vec<_> = of_each.collect();
+    assert_eq!(of_each, [(false, false, Some("hourly")), (true, true, None)]);
+}
+
 /// Otherwise it would change a deleted job, and be lost.
 #[test]
 fn a_repeating_push_concurrent_with_the_acknowledgement_of_its_run_succeeds() {
