@@ -225,7 +225,7 @@ BEGIN
                 v_is_begun := FOUND;
             END IF;
             EXIT WHEN v_is_begun OR o_id IS NOT NULL;
-            SELECT j.id, j.at, j.most, j.token, j.place INTO v_old FROM SCHEMA.job j
+            SELECT j.id, j.due, j.at, j.most, j.token, j.place INTO v_old FROM SCHEMA.job j
             WHERE j.queue = v_queue AND j.key = v_new.key AND j.run = 0 FOR UPDATE;
             IF FOUND THEN
                 o_put := 1;
@@ -265,6 +265,10 @@ BEGIN
             WHERE j.id = o_id AND o_put = 1;
         ELSIF o_put = 2 THEN
             o_due := c_never;
+            IF p_tell IS NOT NULL AND v_old.due <> v_old.at THEN
+                -- A settle during the transaction does not wait for it: see `free_keys`.
+                PERFORM SCHEMA.leave_key(v_queue, v_new.key);
+            END IF;
         ELSIF o_put = 1 THEN
             o_due := CASE v_new.merge
                 WHEN 1 THEN least(v_old.at, v_at)

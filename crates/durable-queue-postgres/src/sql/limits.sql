@@ -151,14 +151,60 @@ BEGIN
 END
 $$;
 
+-- The due time of a job that waits for its key, or was fenced off, is not its own. `due > at` would imply the condition
+-- of `job_due`, so that the plan could read all jobs by that index.
+CREATE OR REPLACE FUNCTION SCHEMA.is_postponed(p_token uuid, p_due bigint, p_at bigint, p_place bigint) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT p_token IS NULL AND p_due IS DISTINCT FROM p_at AND (p_place < 0) IS NOT TRUE
+$$;
+
+-- Jobs of these keys are no longer held. Restores the due times of jobs that waited for them, which are earlier, and
+-- returns the earliest; null if there was none. Waits for jobs that other transactions have locked only briefly, and then
+-- assumes that they commit: the transaction of the application that has pushed to such a job restores its time.
+CREATE OR REPLACE FUNCTION SCHEMA.free_keys(p_queue bigint, p_keys bytea[]) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_limit text;
+    v_back bigint;
+    v_more bigint;
+BEGIN
+    WITH freed AS (
+        UPDATE SCHEMA.job j SET due = j.at WHERE j.id = ANY (ARRAY(
+            SELECT p.id FROM SCHEMA.job p
+            WHERE p.queue = p_queue AND p.key = ANY (p_keys) AND SCHEMA.is_postponed(p.token, p.due, p.at, p.place)
+            FOR UPDATE SKIP LOCKED
+        ))
+        RETURNING j.due
+    )
+    SELECT min(f.due) INTO v_back FROM freed f;
+    PERFORM FROM SCHEMA.job j
+    WHERE j.queue = p_queue AND j.key = ANY (p_keys) AND SCHEMA.is_postponed(j.token, j.due, j.at, j.place);
+    IF FOUND THEN
+        v_limit := current_setting('lock_timeout');
+        BEGIN
+            PERFORM set_config('lock_timeout', '100ms', true);
+            WITH freed AS (
+                UPDATE SCHEMA.job j SET due = j.at
+                WHERE j.queue = p_queue AND j.key = ANY (p_keys) AND SCHEMA.is_postponed(j.token, j.due, j.at, j.place)
+                RETURNING j.due
+            )
+            SELECT min(f.due) INTO v_more FROM freed f;
+            PERFORM set_config('lock_timeout', v_limit, true);
+        EXCEPTION WHEN lock_not_available THEN
+            NULL; -- The block is rolled back, so `lock_timeout` is as before.
+        END;
+    END IF;
+    RETURN least(v_back, v_more);
+END
+$$;
+
 -- A job of a key is no longer held, has another time, or does not exist any more. With limits of keys, restores the due times of jobs that
 -- waited for it, and notifies all processes.
 CREATE OR REPLACE FUNCTION SCHEMA.leave_key(p_queue bigint, p_key bytea) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE SCHEMA.job j SET due = j.at
-    WHERE j.queue = p_queue AND j.key = p_key AND j.token IS NULL AND j.due IS DISTINCT FROM j.at
-        AND (j.place < 0) IS NOT TRUE
+    WHERE j.queue = p_queue AND j.key = p_key AND SCHEMA.is_postponed(j.token, j.due, j.at, j.place)
         AND (SELECT q.serial_keys OR q.per_key > 0 FROM SCHEMA.queue q WHERE q.id = p_queue);
     IF FOUND THEN
         PERFORM SCHEMA.notify(p_queue, (-9223372036854775808)::bigint, '');

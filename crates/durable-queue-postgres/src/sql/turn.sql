@@ -298,6 +298,7 @@ DECLARE
     v_ends_lease boolean;
     v_called record;
     v_keys bytea[];
+    v_freed bigint;
     v_done integer[] := '{}';
     v_early integer[] := '{}';
     v_each record;
@@ -378,15 +379,11 @@ BEGIN
                 -- Jobs that wait for a postponed job keep waiting. A marked one no longer exists.
                 AND (k.act <> 7 OR NOT EXISTS (SELECT FROM SCHEMA.job j WHERE j.id = p_ids[k.ord]))
         );
-        -- Restores the due times of postponed jobs, which are earlier, but not of parked ones. `>` would imply the condition of
-        -- `job_due`, so that the plan could read all jobs by that index.
-        WITH freed AS (
-            UPDATE SCHEMA.job j SET due = j.at
-            WHERE cardinality(v_keys) > 0 AND j.queue = v_queue AND j.key = ANY (v_keys)
-                AND j.token IS NULL AND j.due IS DISTINCT FROM j.at AND (j.place < 0) IS NOT TRUE
-            RETURNING j.due
-        )
-        SELECT o_free_key OR count(*) > 0, least(v_back, min(f.due)) INTO o_free_key, v_back FROM freed f;
+        IF cardinality(v_keys) > 0 THEN
+            v_freed := SCHEMA.free_keys(v_queue, v_keys);
+            o_free_key := o_free_key OR v_freed IS NOT NULL;
+            v_back := least(v_back, v_freed);
+        END IF;
     END IF;
     IF v_kinds THEN
         v_ends_lease := EXISTS (SELECT FROM unnest(p_acts) AS a(act) WHERE a.act > 1);

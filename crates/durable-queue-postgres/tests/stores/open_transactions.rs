@@ -122,3 +122,38 @@ fn no_call_waits_for_an_open_transaction_of_the_application() {
         }
     }
 }
+
+/// The settle of a job whose key others wait for would change the waiting one.
+#[test]
+fn a_settle_does_not_wait_for_an_open_transaction_that_has_locked_the_next_job_of_the_key() {
+    for merge in [Merge::Keep, Merge::Latest] {
+        let Some(database) = Database::new() else {
+            return;
+        };
+        let options = database.options().busy_timeout(LIMIT * 10);
+        let store = options.open(&database.address).unwrap();
+        store.serialize_keys("queue", true).unwrap();
+        let push = || store.enqueue("queue", &[keyed(b"key", Merge::Keep)]);
+        push().unwrap();
+        let turn = store.turn("queue", &[], Some(claim(1, 0))).unwrap();
+        let first = turn.claimed.unwrap().leases.remove(0);
+        let next = push().unwrap()[0].id();
+        let turn = store.turn("queue", &[], Some(claim(1, 0))).unwrap();
+        assert!(turn.claimed.unwrap().leases.is_empty());
+
+        let mut session = database.session();
+        let mut transaction = session.transaction().unwrap();
+        let again = keyed(b"key", merge);
+        store
+            .enqueue_in(&mut transaction, "queue", &[again])
+            .unwrap();
+        let ack = [first.settle(Act::Ack)];
+        let turn = watchdog(LIMIT, || store.turn("queue", &ack, None).unwrap());
+        assert_eq!(turn.verdicts, [Verdict::Done]);
+        transaction.commit().unwrap();
+        let turn = store.turn("queue", &[], Some(claim(1, 0))).unwrap();
+        let claimed = turn.claimed.unwrap().leases;
+        assert_eq!(claimed.len(), 1, "{merge:?}");
+        assert_eq!(claimed[0].id, next);
+    }
+}

@@ -282,6 +282,35 @@ fn with_serial_keys_a_job_whose_key_is_locked_is_skipped() {
     other.batch_execute("COMMIT").unwrap();
 }
 
+/// Otherwise the next job would wait until the lease of the settled one would have ended.
+#[test]
+fn with_serial_keys_a_settle_waits_briefly_for_a_lock_on_the_next_job_of_the_key() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let store = &database.store;
+    store.serialize_keys("queue", true).unwrap();
+    let first = pushed(store, KEYED);
+    let begun = claim();
+    store.turn("queue", &[], Some(begun)).unwrap();
+    let next = pushed(store, KEYED);
+    store.turn("queue", &[], Some(claim())).unwrap();
+    let long = database.get::<String>("SELECT pg_get_functiondef('SCHEMA.free_keys'::regproc)");
+    database.sql(&long.replace("100ms", "1d"));
+    let ack = Settle {
+        id: first,
+        token: begun.token,
+        act: Act::Ack,
+    };
+    let settle = |store: &PostgresStore| store.turn("queue", &[ack], None).unwrap();
+    let lock = of(next, "SELECT FROM SCHEMA.job WHERE id = OPEN FOR UPDATE");
+    during(&database, &lock, || (), settle);
+    let turn = store.turn("queue", &[], Some(claim())).unwrap();
+    let leases = turn.claimed.unwrap().leases;
+    let claimed: Vec<_> = leases.iter().map(|lease| lease.id).collect();
+    assert_eq!(claimed, [next]);
+}
+
 /// In a transaction that does not see the other job, but conflicts with it in the index.
 #[test]
 fn a_job_that_returns_while_another_of_its_key_commits_stays_separate() {
