@@ -57,9 +57,10 @@ $$;
 -- Notifies listening processes that a job may be due at `p_due`, unless all of them look by then anyway.
 --
 -- The `head`: no process waits for a later time, or a notification is on its way to it. A process that waits
--- longer raises the head first, and looks at the jobs once more after that commit (`turn`, `look`). This
--- function runs after the commit of the job. So either it sees the raised head, or that look sees the job. A
--- notification in the job's own transaction would serialize all commits of the server.
+-- longer raises the head first, and looks at the jobs once more after that commit (`turn`, `look`); it also looks
+-- if another process has raised the head during its turn. This function runs after the commit of the job. So
+-- either it sees the raised head, or that look sees the job. A notification in the job's own transaction would
+-- serialize all commits of the server.
 --
 -- Not synced: a crash that restores an older head also ends the listening sessions, and each process looks,
 -- and raises the head, when it is connected again.

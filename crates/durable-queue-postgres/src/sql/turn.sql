@@ -295,6 +295,7 @@ DECLARE
     v_per_key bigint;
     -- Whether kinds have limits.
     v_kinds boolean;
+    v_head bigint;
     v_ends_lease boolean;
     v_called record;
     v_keys bytea[];
@@ -320,14 +321,15 @@ BEGIN
     IF NOT p_sync THEN
         PERFORM set_config('synchronous_commit', 'off', true);
     END IF;
-    SELECT q.id, q.paused, CASE WHEN q.serial_keys THEN 1 ELSE q.per_key END, q.kind_limits
-    INTO v_queue, v_paused, v_per_key, v_kinds
+    SELECT q.id, q.paused, CASE WHEN q.serial_keys THEN 1 ELSE q.per_key END, q.kind_limits, q.head
+    INTO v_queue, v_paused, v_per_key, v_kinds, v_head
     FROM SCHEMA.queue q WHERE q.name = p_queue;
     IF v_queue IS NULL THEN
         v_queue := SCHEMA.queue_of(p_queue);
         v_paused := false;
         v_per_key := 0;
         v_kinds := false;
+        v_head := c_start;
     END IF;
     IF v_per_key > 0 AND cardinality(p_acts) > 0 THEN
         -- Collected first, because settled jobs may no longer exist.
@@ -593,7 +595,8 @@ BEGIN
             -- The caller may wait until then, or until the horizon before it.
             UPDATE SCHEMA.queue q SET head = SCHEMA.after(SCHEMA.after(o_first, p_horizon), c_step)
             WHERE q.id = v_queue AND q.head < SCHEMA.after(o_first, p_horizon);
-            o_raised := FOUND;
+            -- If another process has raised it since this turn began, a push may have read the former head.
+            o_raised := FOUND OR v_head < SCHEMA.after(o_first, p_horizon);
         ELSIF v_short AND NOT v_paused THEN
             -- There is such a job, but it is locked. With "now" as the result, the caller would retry
             -- continuously until that transaction ends.

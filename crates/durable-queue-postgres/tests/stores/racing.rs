@@ -123,6 +123,27 @@ fn a_push_finds_the_concurrent_push_of_its_key() {
     assert_eq!(count(&database.store), 1);
 }
 
+/// The push reads the head as it was before the listener has raised it, and so notifies nobody.
+#[test]
+fn a_turn_sees_a_push_made_while_a_new_listener_raises_the_head() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let store = &database.store;
+    let later = NewJob {
+        when: (LIMIT * 60).into(),
+        ..JOB
+    };
+    pushed(store, later);
+    let announce = format!("SELECT SCHEMA.announce('queue', {}, '')", i64::MIN);
+    database.sql(&announce);
+    let push = || _ = pushed(store, JOB);
+    let turn = |store: &PostgresStore| store.turn("queue", &[], Some(claim())).unwrap();
+    let turn = during(&database, "SELECT SCHEMA.listen('queue')", push, turn);
+    let now = store.turn("queue", &[], None).unwrap().now;
+    assert!(turn.claimed.unwrap().first <= now);
+}
+
 /// The announcement may wait and fail; the job is inserted.
 #[test]
 fn a_push_is_committed_before_it_is_announced() {
