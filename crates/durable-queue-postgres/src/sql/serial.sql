@@ -2,8 +2,9 @@
 
 -- Claims up to `p_max` jobs in the order of `turn_10`. `p_floor` is its floor. A job whose kind has no room is parked. A
 -- job whose key has no room is postponed; with serial keys also an open one if a job of its key that was started before
--- waits. Such jobs, and those locked by another transaction, make room for later ones. The last row has no id, and says
--- whether the claim has ended because it has parked too many jobs.
+-- waits. Such jobs, and those locked by another transaction, make room for later ones. The last row has no id. It says
+-- whether the claim has ended because it has parked too many jobs (`o_started`), and whether it has parked one because
+-- another transaction has locked an expired lease (`o_cancelled`): that job is called again at once.
 --
 -- If there are limits of keys, all jobs of the key are locked before one is claimed or postponed, so that a concurrent
 -- settle of one of them is either visible here, or sees this change. If another transaction has locked one of them, the
@@ -64,6 +65,7 @@ DECLARE
     v_over bigint;
     v_ended bigint[];
     v_has_room boolean;
+    v_is_blocked boolean := false;
     v_takes_tokens boolean := false;
 BEGIN
     IF p_kinds THEN
@@ -173,6 +175,7 @@ BEGIN
                                 AND j.id <> v_job.id
                             ORDER BY j.due, j.id LIMIT v_over FOR UPDATE SKIP LOCKED
                         );
+                        v_is_blocked := v_is_blocked OR cardinality(v_ended) < v_over;
                     END IF;
                     v_has_room := cardinality(v_ended) = v_over;
                 END IF;
@@ -245,6 +248,7 @@ BEGIN
         WHERE l.queue = p_queue AND l.filled IS DISTINCT FROM v_filled[array_position(v_limits, l.id)];
     END IF;
     o_started := v_parked >= c_park_limit;
+    o_cancelled := v_is_blocked;
     RETURN NEXT;
 END
 $$;

@@ -450,7 +450,7 @@ BEGIN
             AND (v_begun < least(p_start, p_max) OR p_start = 0 AND v_ahead < least(p_ahead, p_max));
         IF v_kinds THEN
             SELECT * INTO v_called FROM SCHEMA.call_parked(v_queue, v_now) c;
-            v_short := v_short AND v_called.o_back IS NULL;
+            v_short := v_short AND (v_called.o_back IS NULL OR v_each.o_cancelled);
             IF v_called.o_back <= v_free THEN
                 v_free := v_called.o_back;
                 v_free_id := 0;

@@ -217,7 +217,10 @@ fn an_expired_lease_that_is_being_extended_keeps_its_place() {
     database.sql("UPDATE SCHEMA.test_clock SET time = time + 3600000000");
     let extend = "UPDATE SCHEMA.job SET due = due + 7200000000 WHERE token IS NOT NULL";
     let mut other = begun(&database, extend);
-    assert!(claim(store).leases.is_empty());
+    let turn = store.turn("queue", &[], Some(claim_of(10))).unwrap();
+    let claimed = turn.claimed.unwrap();
+    assert!(claimed.leases.is_empty());
+    assert!(claimed.first > turn.now, "it would be repeated at once");
     other.batch_execute("COMMIT").unwrap();
     assert!(claim(store).leases.is_empty());
     assert_eq!(settle(store, &running, Act::Ack), Verdict::Done);
