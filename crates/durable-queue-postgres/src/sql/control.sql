@@ -19,20 +19,23 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_now bigint := SCHEMA.clock();
     v_queue bigint := (SELECT q.id FROM SCHEMA.queue q WHERE q.name = p_queue);
+    v_job record;
 BEGIN
     IF p_key IS NULL THEN
-        RETURN QUERY
-        SELECT j.id, SCHEMA.is_taken(j.started, j.token, j.at, j.due, v_now),
-            j.attempts, j.payload, j.queue, SCHEMA.is_unconfirmed(j.token) FROM SCHEMA.job j
+        SELECT j.id, j.started, j.token, j.at, j.due, j.attempts, j.payload INTO v_job FROM SCHEMA.job j
         WHERE j.id = p_id AND j.queue = v_queue FOR UPDATE;
     ELSE
-        RETURN QUERY
-        SELECT j.id, SCHEMA.is_taken(j.started, j.token, j.at, j.due, v_now),
-            j.attempts, j.payload, j.queue, SCHEMA.is_unconfirmed(j.token) FROM SCHEMA.job j
+        SELECT j.id, j.started, j.token, j.at, j.due, j.attempts, j.payload INTO v_job FROM SCHEMA.job j
         WHERE j.queue = v_queue AND j.key = p_key
         ORDER BY j.run <> 0, SCHEMA.is_taken(j.started, j.token, j.at, j.due, v_now),
             j.run
         LIMIT 1 FOR UPDATE;
+    END IF;
+    IF FOUND THEN
+        -- The clock is read again, because the job may have become due while another transaction had locked it.
+        RETURN QUERY SELECT v_job.id,
+            SCHEMA.is_taken(v_job.started, v_job.token, v_job.at, v_job.due, SCHEMA.clock()),
+            v_job.attempts, v_job.payload, v_queue, SCHEMA.is_unconfirmed(v_job.token);
     END IF;
 END
 $$;
@@ -43,7 +46,7 @@ CREATE OR REPLACE FUNCTION SCHEMA.cancel_10(p_queue text, p_id bigint, p_key byt
 RETURNS TABLE (o_taken boolean, o_attempts integer, o_payload bytea, o_marked boolean)
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_now bigint := SCHEMA.clock();
+    v_now bigint;
     v_found record;
     v_key bytea;
 BEGIN
@@ -51,6 +54,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     END IF;
+    v_now := SCHEMA.clock();
     o_taken := v_found.o_taken;
     o_attempts := v_found.o_attempts;
     o_payload := v_found.o_payload;

@@ -3,8 +3,11 @@
 use std::thread;
 
 use ::postgres::{Client, NoTls};
+use durable_queue::conformance::Fixture as _;
 use durable_queue::store::{Act, Claim, Settle};
-use durable_queue::{Cancelled, JobId, Merge, NewJob, PushIn, Put, Store, Token, Which};
+use durable_queue::{
+    Cancelled, JobId, Merge, NewJob, PushIn, Put, Reset, Store, Token, When, Which,
+};
 use durable_queue_postgres::PostgresStore;
 use testkit::{LIMIT, watchdog};
 
@@ -192,7 +195,52 @@ fn a_cancel_by_key_leaves_the_schedule_of_a_job_pushed_after_it_has_found_the_ru
         .iter()
         .map(|job| (job.id == id, job.cancelled, job.schedule.as_deref()));
     let of_each: Vec<_> = of_each.collect();
-    assert_eq!(of_each, [(false, false, Some("hourly")), (true, true, None)]);
+    assert_eq!(
+        of_each,
+        [(false, false, Some("hourly")), (true, true, None)]
+    );
+}
+
+/// A holder that does not confirm starts may have handed out the job when it became due.
+#[test]
+fn a_cancel_and_a_reset_read_the_clock_after_they_have_locked_the_job() {
+    for (resets, by_key) in [(false, false), (false, true), (true, false)] {
+        let Some(database) = Database::with_manual_clock() else {
+            return;
+        };
+        let later = NewJob {
+            when: (LIMIT / 2).into(),
+            ..KEYED
+        };
+        let id = pushed(&database.store, later);
+        let ahead = Claim {
+            token: Token::random().without_confirmation(),
+            start: 0,
+            ahead: 1,
+            ..claim()
+        };
+        database.store.turn("queue", &[], Some(ahead)).unwrap();
+        let which = if by_key {
+            Which::Key(b"key")
+        } else {
+            Which::Id(id)
+        };
+        let is_taken = |store: &PostgresStore| {
+            if resets {
+                let reset = store.reset("queue", which, When::NOW).unwrap();
+                reset == Reset::Taken
+            } else {
+                store.cancel("queue", which).unwrap() == Cancelled::Taken
+            }
+        };
+        let lock = "SELECT FROM SCHEMA.job FOR UPDATE";
+        let becomes_due = || database.advance(LIMIT / 2);
+        assert!(
+            during(&database, lock, becomes_due, is_taken),
+            "{resets} {by_key}"
+        );
+        assert_eq!(count(&database.store), 1);
+    }
 }
 
 /// Otherwise it would change a deleted job, and be lost.
