@@ -560,10 +560,17 @@ BEGIN
     END IF;
     IF p_token IS NOT NULL THEN
         IF p_floor IS NULL AND v_per_key = 0 AND NOT v_kinds AND v_ahead = 0 AND v_first_held > v_now THEN
-            -- Of leases made since, only these are known, and they end at the same time.
             SELECT j.due INTO o_first_free FROM SCHEMA.job j
             WHERE j.queue = v_queue AND j.token IS NULL AND j.due <= c_never ORDER BY j.due, j.id LIMIT 1;
             o_first_free := coalesce(o_first_free, c_never);
+            -- Of leases made since, only those of this turn are known, and they end at the same time. Without any, this
+            -- process may sleep until the lease of another one ends, which may have died. A job that is claimed between
+            -- these two statements is in one of the results.
+            IF v_begun = 0 THEN
+                SELECT j.due INTO v_first_held FROM SCHEMA.job j
+                WHERE j.queue = v_queue AND j.token IS NOT NULL AND j.due <= c_never ORDER BY j.due, j.id LIMIT 1;
+                v_first_held := coalesce(v_first_held, c_never);
+            END IF;
             o_first := least(o_first_free, v_first_held,
                 CASE WHEN v_begun > 0 THEN SCHEMA.after(v_now, p_lease) END);
         ELSE

@@ -147,6 +147,29 @@ fn a_turn_sees_a_push_made_while_a_new_listener_raises_the_head() {
     assert!(turn.claimed.unwrap().first <= now);
 }
 
+/// Both processes know the due time, so none is notified. The holder may die.
+#[test]
+fn a_turn_that_claims_nothing_knows_the_end_of_a_lease_that_was_made_during_it() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let store = &database.store;
+    let id = pushed(store, JOB);
+    database.sql("SELECT SCHEMA.listen('queue')");
+    let turn = database.get::<String>("SELECT pg_get_functiondef('SCHEMA.turn_10'::regproc)");
+    let urgent = "IF p_urgent AND least(p_start, p_max) > 0 THEN";
+    assert!(turn.contains(urgent));
+    let pause = "PERFORM pg_advisory_xact_lock(hashtext('SCHEMA'));";
+    database.sql(&turn.replace(urgent, &format!("{pause} {urgent}")));
+    let other = || database.sql(&of(id, CLAIM));
+    let turn = |store: &PostgresStore| store.turn("queue", &[], Some(claim())).unwrap();
+    let turn = during(&database, &pause.replace("PERFORM", "SELECT"), other, turn);
+    let claimed = turn.claimed.unwrap();
+    assert!(claimed.leases.is_empty());
+    let end = database.get::<i64>("SELECT due FROM SCHEMA.job");
+    assert!(claimed.first.as_micros() <= end);
+}
+
 /// The announcement may wait and fail; the job is inserted.
 #[test]
 fn a_push_is_committed_before_it_is_announced() {
