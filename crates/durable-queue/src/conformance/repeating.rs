@@ -2,8 +2,8 @@
 
 use super::contents::Heard;
 use super::{
-    Fixture, LEASE, QUEUE, SECOND, claim_ahead, claimed, job, keyed, put, put_one, settle, start,
-    start_one, turn,
+    Fixture, LEASE, QUEUE, SECOND, claim_ahead, claim_of, claimed, job, keyed, put, put_one,
+    settle, start, start_one, turn,
 };
 use crate::job::{Cancelled, JobId, Merge, NewJob, Put};
 use crate::store::{Act, JobState, ListedJob, Store, Verdict};
@@ -272,6 +272,9 @@ pub fn a_cancel_by_key_ends_all_schedules_of_the_key(fixture: &impl Fixture) {
     store
         .enqueue("elsewhere", &[repeating("key", When::NOW)])
         .expect("the store takes jobs");
+    store
+        .turn("elsewhere", &[], Some(claim_of(1, 1)))
+        .expect("the store takes turns");
     put_one(store, repeating("key", When::NOW));
     let lease = start_one(store);
     put_one(store, keyed("key", b"other", SECOND, Merge::Keep));
