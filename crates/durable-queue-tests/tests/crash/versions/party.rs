@@ -28,9 +28,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const HORIZON: Duration = Duration::from_secs(3);
 /// The delay of a failed job: long enough for another process to start in the meantime, on most machines.
 const RETRY: Duration = Duration::from_millis(1_500);
-/// The first delay of a job whose payload cannot be decoded. It doubles each time, so that no job uses up its
-/// 20 attempts while a process of the older version works alone.
+/// The first delay of a job whose payload cannot be decoded. It doubles each time.
 const BACK_OFF: Duration = Duration::from_millis(200);
+/// A process of the older version may take such a job again and again.
+const ATTEMPTS: u32 = 1_000;
 /// Handlers of a process per queue: more than the number of jobs that wait for a [`gate`].
 const HANDLERS: usize = 8;
 
@@ -91,6 +92,7 @@ fn serve<const NEW: bool, S: Store + Clone>(party: &Party<'_>, store: &S) {
             let queue = DurableQueue::builder(name, store.clone())
                 .horizon(HORIZON)
                 .back_off(Exponential::new(BACK_OFF, LONGEST_BACK_OFF))
+                .max_attempts(ATTEMPTS)
                 .on_error(move |error| diary.write(&format!("error {error:?}")));
             queue.build().unwrap()
         }),
