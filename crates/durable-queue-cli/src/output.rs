@@ -62,8 +62,8 @@ impl Output {
                     shown(job.at),
                     job.attempts,
                     key.map(readable).unwrap_or_default(),
-                    of_kind(job.kind.as_deref()),
-                    repeats(job.schedule.as_deref()),
+                    in_brackets("kind ", job.kind.as_deref()),
+                    in_brackets("", job.schedule.as_deref()),
                     urgent(job.urgent),
                     cancelled(job.cancelled),
                     below(failures.as_deref())
@@ -102,8 +102,8 @@ impl Output {
                     dead.attempts,
                     key.map(readable).unwrap_or_default(),
                     readable(dead.error.as_bytes()),
-                    of_kind(dead.kind.as_deref()),
-                    repeats(dead.schedule.as_deref()),
+                    in_brackets("kind ", dead.kind.as_deref()),
+                    in_brackets("", dead.schedule.as_deref()),
                     urgent(dead.urgent),
                     below(failures.as_deref())
                 )
@@ -235,15 +235,9 @@ pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
     output.flush()
 }
 
-/// Returns a kind as text for the end of a line.
-fn of_kind(kind: Option<&str>) -> String {
-    let shown = kind.map(|it| readable(format!("  (kind {it})").as_bytes()));
-    shown.unwrap_or_default()
-}
-
-/// Returns a schedule as text for the end of a line.
-fn repeats(schedule: Option<&str>) -> String {
-    let shown = schedule.map(|it| readable(format!("  ({it})").as_bytes()));
+/// Returns a kind or a schedule as text for the end of a line.
+fn in_brackets(what: &str, text: Option<&str>) -> String {
+    let shown = text.map(|text| readable(format!("  ({what}{text})").as_bytes()));
     shown.unwrap_or_default()
 }
 

@@ -165,7 +165,8 @@ impl PostgresOptions {
     ///
     /// # Errors
     /// [`ErrorKind::Newer`](durable_queue::ErrorKind::Newer) if a newer version of this crate has written the
-    /// tables, [`ErrorKind::Busy`](durable_queue::ErrorKind::Busy) if an upgrade could not lock the tables, [`ErrorKind::Pooled`](durable_queue::ErrorKind::Pooled) for a pooler in transaction mode without
+    /// tables, [`ErrorKind::Busy`](durable_queue::ErrorKind::Busy) if an upgrade could not lock the tables,
+    /// [`ErrorKind::Pooled`](durable_queue::ErrorKind::Pooled) for a pooler in transaction mode without
     /// the option [`pooler`](Self::pooler), and the server's errors. They do not contain the address.
     pub fn open(self, address: &str) -> Result<PostgresStore> {
         let config = Config::from_str(address).map_err(|_| unreadable_address())?;

@@ -17,8 +17,9 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use durable_queue::{DurableQueue, Merge, NewJob, Store as _, StoreTime, When};
+use durable_queue::{DurableQueue, NewJob, Store as _, StoreTime, When};
 use durable_queue_sqlite::SqliteStore;
+use durable_queue_tests::alike::JOB;
 use durable_queue_tests::support::Folder;
 use serde_json::{Value, json};
 
@@ -130,14 +131,8 @@ fn open_jobs_and_dead_letters_are_listed_with_their_kinds() {
     shell.ok(&["push", "of no kind"]);
     let queue = shell.queue();
     let mail = NewJob {
-        payload: b"mail",
-        when: When::NOW,
-        key: None,
-        merge: Merge::Keep,
-        schedule: None,
-        urgent: false,
         kind: Some("send\nmail"),
-        options: None,
+        ..JOB
     };
     queue.store().enqueue(queue.name(), &[mail]).unwrap();
     let kinds = |command: &str| -> Vec<Value> {

@@ -111,6 +111,14 @@ impl Database {
             .get(0)
     }
 
+    /// Returns how many sessions with this application name wait for a lock.
+    fn waiting_for_locks(&self, name: &str) -> i64 {
+        self.get(&format!(
+            "SELECT count(*) FROM pg_stat_activity
+            WHERE application_name = '{name}' AND wait_event_type = 'Lock'"
+        ))
+    }
+
     fn session(&self) -> Client {
         Client::connect(&self.address, NoTls).unwrap()
     }

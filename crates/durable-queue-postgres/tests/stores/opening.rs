@@ -147,10 +147,6 @@ fn open_during(database: &Database, first: &str, then: impl FnOnce(&mut dyn FnMu
     downgrade(database, 8);
     let name = format!("{}_opens", database.schema);
     let address = format!("{}?application_name={name}", database.address);
-    let waiting = format!(
-        "SELECT count(*) FROM pg_stat_activity
-        WHERE application_name = '{name}' AND wait_event_type = 'Lock'"
-    );
     let mut other = database.session();
     let mut run = |text: &str| {
         other
@@ -162,7 +158,7 @@ fn open_during(database: &Database, first: &str, then: impl FnOnce(&mut dyn FnMu
     thread::scope(|scope| {
         let opened = scope.spawn(|| database.options().open(&address));
         watchdog(LIMIT, || {
-            while database.get::<i64>(&waiting) == 0 {
+            while database.waiting_for_locks(&name) == 0 {
                 thread::yield_now();
             }
         });

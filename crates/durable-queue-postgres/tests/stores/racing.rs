@@ -55,12 +55,8 @@ pub(super) fn during<R: Send>(
         let change = change.replace("SCHEMA", &database.schema);
         other.batch_execute(&change).unwrap();
         let called = scope.spawn(|| call(&store));
-        let waiting = format!(
-            "SELECT count(*) FROM pg_stat_activity
-            WHERE application_name = '{name}' AND wait_event_type = 'Lock'"
-        );
         watchdog(LIMIT, || {
-            while database.get::<i64>(&waiting) == 0 && !called.is_finished() {
+            while database.waiting_for_locks(&name) == 0 && !called.is_finished() {
                 thread::yield_now();
             }
         });

@@ -11,6 +11,7 @@ use durable_queue::{JobId, Merge, NewJob, Put, Store, Token, When};
 use testkit::{LIMIT, watchdog};
 
 use super::Database;
+use super::racing::during;
 use crate::alike::JOB;
 
 const KEYED: NewJob<'_> = NewJob {
@@ -62,12 +63,10 @@ fn settled_during(change: &str, waits: bool) -> Option<Vec<&'static str>> {
             };
             store.turn("queue", &[settle], None).unwrap()
         });
-        let waiting = format!(
-            "SELECT count(*) FROM pg_stat_activity
-            WHERE application_name = '{name}' AND wait_event_type = 'Lock'"
-        );
         watchdog(LIMIT, || {
-            while waits && database.get::<i64>(&waiting) == 0 || !waits && !settled.is_finished() {
+            while waits && database.waiting_for_locks(&name) == 0
+                || !waits && !settled.is_finished()
+            {
                 thread::yield_now();
             }
         });
@@ -102,9 +101,6 @@ fn a_repeating_push_reads_the_clock_after_it_has_locked_the_job_of_its_key() {
     let Some(database) = Database::with_manual_clock() else {
         return;
     };
-    let name = format!("{}_pushes", database.schema);
-    let address = format!("{}?application_name={name}", database.address);
-    let store = database.options().open(&address).unwrap();
     let repeating = |when, merge| NewJob {
         schedule: Some("hourly"),
         when,
@@ -114,25 +110,13 @@ fn a_repeating_push_reads_the_clock_after_it_has_locked_the_job_of_its_key() {
     let second = Duration::from_secs(1);
     let first = ManualStoreClock::START.after(second);
     let later = repeating((second * 10).into(), Merge::Keep);
-    let id = store.enqueue("queue", &[later]).unwrap()[0].id();
-    let mut other = database.session();
-    other.batch_execute("BEGIN").unwrap();
-    let lock = format!("SELECT FROM {}.job FOR UPDATE", database.schema);
-    other.batch_execute(&lock).unwrap();
+    let id = database.store.enqueue("queue", &[later]).unwrap()[0].id();
     let push = [repeating(first.into(), Merge::Earliest)];
-    thread::scope(|scope| {
-        let pushed = scope.spawn(|| store.enqueue("queue", &push).unwrap());
-        let waiting = format!(
-            "SELECT count(*) FROM pg_stat_activity
-            WHERE application_name = '{name}' AND wait_event_type = 'Lock'"
-        );
-        watchdog(LIMIT, || {
-            while database.get::<i64>(&waiting) == 0 {
-                thread::yield_now();
-            }
-        });
-        database.advance(second);
-        other.batch_execute("COMMIT").unwrap();
-        assert_eq!(pushed.join().unwrap(), [Put::Kept(id)]);
-    });
+    let puts = during(
+        &database,
+        "SELECT FROM SCHEMA.job FOR UPDATE",
+        || database.advance(second),
+        |store| store.enqueue("queue", &push).unwrap(),
+    );
+    assert_eq!(puts, [Put::Kept(id)]);
 }

@@ -50,11 +50,8 @@ fn a_turn_does_not_wait_when_the_application_uses_all_its_sessions() {
             for _ in 0..4 {
                 scope.spawn(|| store.enqueue("queue", &[keyed]).unwrap());
             }
-            let waiting = format!(
-                "SELECT count(*) FROM pg_stat_activity WHERE application_name = '{name}' AND wait_event_type = 'Lock'"
-            );
             // Two of the four use the two sessions, the others wait for them.
-            while database.get::<i64>(&waiting) < 2 {
+            while database.waiting_for_locks(&name) < 2 {
                 thread::yield_now();
             }
             store.turn("queue", &[], None).unwrap();
