@@ -44,8 +44,9 @@ pub enum SubmitError<T = ()> {
     Released(T),
     /// The call timed out before there was room.
     TimedOut(T),
-    /// A token of the task was cancelled before there was room; see
-    /// [`TaskBuilder::cancelled_by`](crate::TaskBuilder::cancelled_by).
+    /// A token of the task was cancelled before there was room (see
+    /// [`TaskBuilder::cancelled_by`](crate::TaskBuilder::cancelled_by)), or the task was added to a group
+    /// that was cancelled, has failed, or whose deadline has passed.
     Cancelled(T),
     /// The pool has no worker, and the operating system refused to start the first one.
     NoThread(T, io::Error),
@@ -199,7 +200,7 @@ impl<T> fmt::Display for SubmitError<T> {
             Self::Full(_) => f.write_str("the pool is full"),
             Self::Released(_) => f.write_str("the pool is released"),
             Self::TimedOut(_) => f.write_str("timed out waiting for room in the pool"),
-            Self::Cancelled(_) => f.write_str("the task was cancelled before there was room"),
+            Self::Cancelled(_) => f.write_str("the task or its group was cancelled"),
             Self::NoThread(_, refused) => {
                 write!(
                     f,
