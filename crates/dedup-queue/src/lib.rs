@@ -173,7 +173,7 @@ pub use recording::{BUCKETS, Figures, Histogram, RecordingMetrics};
 pub use stream::GetStream;
 #[cfg(not(anthill_loom))]
 pub use sync_shim::MonotonicClock;
-pub use sync_shim::{Clock, ManualClock, Timeout};
+pub use sync_shim::{Alarm, Clock, ManualClock, Parker, Timeout};
 
 // The README's examples are compiled and run.
 #[cfg(all(doctest, not(anthill_loom)))]

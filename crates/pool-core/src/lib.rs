@@ -225,7 +225,7 @@ pub use sched::ready::Priority;
 pub use stats::Stats;
 #[cfg(not(anthill_loom))]
 pub use sync_shim::MonotonicClock;
-pub use sync_shim::{Clock, ManualClock, Timeout};
+pub use sync_shim::{Alarm, Clock, ManualClock, Parker, Timeout};
 pub use task::closures::{Closures, Func};
 pub use task::current::{Current, current};
 pub use task::erased::Task;
