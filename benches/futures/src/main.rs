@@ -12,6 +12,7 @@
 mod bounded;
 mod count;
 mod echo;
+mod fairness;
 mod peer;
 mod peers;
 mod unbounded;
@@ -19,6 +20,7 @@ mod unbounded;
 fn main() {
     let mut cases = bounded::cases();
     cases.extend(unbounded::cases());
+    cases.extend(fairness::cases());
     cases.extend(echo::cases());
     measure::case::main(&cases);
 }
