@@ -3,12 +3,16 @@
 //! The arithmetic is that of `pool-core`, and so is the wait queue. Nothing here polls, wakes or drops a task: the
 //! caller does that with the [`Effects`] of a section, with no lock held.
 //!
+//! A task that waits for its own full pool lends its room: see `family.rs`. Loans are rooms with two holders, the parent
+//! and its child, so they are subtracted wherever room is counted.
+//!
 //! # Invariants, whenever the lock is free
-//! 1. Tasks that hold room are started (`live`) or not (`pending`). `live.len() <= capacity` unless `tune` has lowered
-//!    it, and tasks are pending only while `live` is at the capacity.
-//! 2. `live + pending + reserved` is at most `capacity + depth`, with the same exception. Callers wait only while it is
-//!    at that limit, so a call that finds room overtakes none of them.
+//! 1. Accepted tasks are started (`live`) or not (`pending`). `live - loans <= capacity` unless `tune` has lowered it or
+//!    the pool stood still ([`relieve`](State::relieve)), and tasks are pending only while it is at the capacity.
+//! 2. `live + pending + reserved - loans` is at most `capacity + depth`, with the same exceptions. Callers wait only
+//!    while it is at that limit, so a call that finds room overtakes none of them.
 //! 3. A task is in `live` from the section that starts it to the one after its future was dropped.
+//! 4. A parent without live children has no want that is still queued: it has lent its room to the first one.
 
 use std::sync::Arc;
 
@@ -16,11 +20,35 @@ use pool_core::internals::{Events, Request, TicketList, WaitQueue, WaiterEntry, 
 use slab::Slab;
 use sync_shim::Mutex;
 
+use crate::family::{Families, Headed, Kin, Loan, Want};
 use crate::task::{Ended, Place, Run};
 use crate::worker::Inbox;
 
+/// Number of entries for which a list keeps memory while it is empty.
+const FEW: usize = 1_024;
+
+/// Whether a list has far more memory than it needs.
+pub(crate) fn has_slack(capacity: usize, len: usize) -> bool {
+    capacity > 2 * FEW.max(len)
+}
+
 /// A task of any type.
 pub(crate) type Job = Arc<dyn Run>;
+
+/// A task that has not started, and the family of the task that submitted it.
+pub(crate) struct Candidate {
+    pub(crate) job: Job,
+    pub(crate) kin: Option<Kin>,
+}
+
+/// A started task.
+struct Live {
+    job: Job,
+    /// The parent's family in which the task is counted, and whether the task is in the parent's room.
+    child_of: Loan,
+    /// The family whose parent the task is.
+    heads: Option<Headed>,
+}
 
 /// Work that a section defers until the lock is free.
 #[derive(Default)]
@@ -46,7 +74,7 @@ impl Effects {
     }
 }
 
-/// Answer to a task that asks for room.
+/// Answer to a task, or a permit, that asks for room.
 pub(crate) enum Admitted {
     Accepted,
     Full,
@@ -69,13 +97,14 @@ pub(crate) struct State {
     depth: usize,
     max_waiting: usize,
     pub(crate) open: bool,
-    live: Slab<Job>,
+    live: Slab<Live>,
+    families: Families,
     /// Tasks by ticket, so that one can be taken out.
-    pending: TicketList<Job>,
+    pending: TicketList<Candidate>,
     /// Number of tasks that a cancellation or a `release_now` took out of `pending`, and whose futures have not been dropped yet.
     dropping: usize,
     pub(crate) reserved: usize,
-    waiting: WaitQueue<Job>,
+    waiting: WaitQueue<Candidate>,
     pub(crate) counts: Counts,
     pub(crate) peak: usize,
     pub(crate) on_idle: Events,
@@ -86,7 +115,23 @@ pub(crate) struct State {
     staying: Vec<bool>,
     /// Number of reboots that are starting workers.
     reboots: usize,
+    /// Number of starts and ends.
+    moves: u64,
+    /// See [`relieve`](State::relieve).
+    stall: Stall,
     pub(crate) inbox: Inbox,
+}
+
+/// How long a live task waits in vain for a queued one before [`State::relieve`] lends room to that, in nanoseconds.
+pub(crate) const PATIENCE: u64 = 500_000_000;
+
+/// Since when tasks wait for queued ones in vain.
+#[derive(Clone, Copy, Default)]
+struct Stall {
+    /// The number of moves at that time, and the time.
+    unmoved: Option<(u64, u64)>,
+    /// The time since which no task was polled.
+    still: Option<u64>,
 }
 
 pub(crate) struct Admission(Mutex<State>);
@@ -99,6 +144,7 @@ impl Admission {
             max_waiting,
             open: true,
             live: Slab::new(),
+            families: Families::new(),
             pending: TicketList::new(),
             dropping: 0,
             reserved: 0,
@@ -110,6 +156,8 @@ impl Admission {
             workers: 0,
             staying: vec![false; workers],
             reboots: 0,
+            moves: 0,
+            stall: Stall::default(),
             inbox: Inbox::new(workers),
         }))
     }
@@ -124,8 +172,14 @@ impl Admission {
 }
 
 impl State {
+    /// Number of started tasks, without the parents that have lent their room.
     pub(crate) fn live(&self) -> usize {
-        self.live.len()
+        self.live.len() - self.lending()
+    }
+
+    /// Number of started tasks that have lent their room to a child.
+    pub(crate) fn lending(&self) -> usize {
+        self.families.lenders()
     }
 
     pub(crate) fn pending(&self) -> usize {
@@ -133,7 +187,7 @@ impl State {
     }
 
     pub(crate) fn in_flight(&self) -> usize {
-        self.live() + self.pending()
+        self.live.len() + self.pending()
     }
 
     pub(crate) fn waiting(&self) -> usize {
@@ -141,12 +195,22 @@ impl State {
     }
 
     fn has_room(&self) -> bool {
-        self.in_flight() + self.reserved < self.capacity.saturating_add(self.depth)
+        let held = self.in_flight() + self.reserved - self.families.loans();
+        held < self.capacity.saturating_add(self.depth)
+    }
+
+    fn may_start(&self) -> bool {
+        self.live.len() - self.families.lent_tasks() < self.capacity
     }
 
     /// If there is room, accepts the task in `job`, or reserves room for a permit if there is none. A task that is not
-    /// accepted stays in `job`.
-    pub(crate) fn admit(&mut self, job: &mut Option<Job>, effects: &mut Effects) -> Admitted {
+    /// accepted stays in `job`. `parent` is the key of the live task that calls.
+    pub(crate) fn admit(
+        &mut self,
+        job: &mut Option<Job>,
+        parent: Option<usize>,
+        effects: &mut Effects,
+    ) -> Admitted {
         if !self.open {
             return Admitted::Released;
         }
@@ -154,102 +218,198 @@ impl State {
             return Admitted::Full;
         }
         match job.take() {
-            Some(job) => self.accept(job, effects),
+            Some(job) => {
+                let kin = parent.map(|parent| self.kin(parent));
+                self.accept(Candidate { job, kin }, effects);
+            }
             None => self.reserved += 1,
         }
         Admitted::Accepted
     }
 
-    /// Enqueues a caller that found the pool full, in the same section. Returns its ticket, or `None` if too many wait.
-    pub(crate) fn enqueue(&mut self, entry: &Arc<WaiterEntry<Job>>) -> Option<u64> {
-        (self.waiting.counted() < self.max_waiting).then(|| self.waiting.push(Arc::clone(entry)))
+    /// Makes a call that found the pool full wait, in the same section: enqueues its entry, or accepts its request at once
+    /// in the room of the `parent` that calls. Returns the ticket of the entry, or `None` if too many callers wait.
+    pub(crate) fn enqueue(
+        &mut self,
+        entry: &Arc<WaiterEntry<Candidate>>,
+        parent: Option<usize>,
+        effects: &mut Effects,
+    ) -> Option<u64> {
+        if self.waiting.counted() >= self.max_waiting {
+            return None;
+        }
+        let ticket = self.waiting.push(Arc::clone(entry));
+        if let Some(parent) = parent {
+            self.want(parent, [Want::Waiting(ticket)], effects);
+        }
+        Some(ticket)
     }
 
     /// Removes the entry of a caller that gives up.
-    pub(crate) fn leave(&mut self, ticket: u64) -> Option<Arc<WaiterEntry<Job>>> {
+    pub(crate) fn leave(&mut self, ticket: u64) -> Option<Arc<WaiterEntry<Candidate>>> {
         self.waiting.remove(ticket)
     }
 
     /// Uses the room of a permit for a task.
-    pub(crate) fn use_permit(&mut self, job: Job, effects: &mut Effects) {
+    pub(crate) fn use_permit(
+        &mut self,
+        job: Job,
+        loan: Loan,
+        parent: Option<usize>,
+        effects: &mut Effects,
+    ) {
         self.reserved -= 1;
-        self.accept(job, effects);
+        if let Some(lender) = self.families.return_permit(loan) {
+            self.counts.submitted += 1;
+            let child_of = self.families.lend_to_task(lender);
+            self.start(job, child_of, effects);
+        } else {
+            let kin = parent.map(|parent| self.kin(parent));
+            self.accept(Candidate { job, kin }, effects);
+        }
     }
 
     /// Returns the room of an unused permit.
-    pub(crate) fn return_permit(&mut self, effects: &mut Effects) {
+    pub(crate) fn return_permit(&mut self, loan: Loan, effects: &mut Effects) {
         self.reserved -= 1;
+        let parent = self.families.return_permit(loan);
         self.refill(effects);
+        if let Some(kin) = parent {
+            self.serve(kin, effects);
+        }
     }
 
-    fn accept(&mut self, job: Job, effects: &mut Effects) {
+    fn accept(&mut self, Candidate { job, kin }: Candidate, effects: &mut Effects) {
         self.counts.submitted += 1;
-        if self.live.len() < self.capacity {
-            self.start(job, effects);
+        if self.may_start() {
+            let child_of = self.families.count_child(kin);
+            self.start(job, child_of, effects);
         } else {
-            let ticket = self.pending.push(Arc::clone(&job));
+            let ticket = self.pending.push(Candidate {
+                job: Arc::clone(&job),
+                kin,
+            });
             job.set_place(Place::Pending(ticket));
         }
     }
 
-    fn start(&mut self, job: Job, effects: &mut Effects) {
-        let key = self.live.insert(Arc::clone(&job));
+    fn start(&mut self, job: Job, child_of: Loan, effects: &mut Effects) {
+        let key = self.live.insert(Live {
+            job: Arc::clone(&job),
+            child_of,
+            heads: None,
+        });
         job.set_place(Place::Started(key));
-        self.peak = self.peak.max(self.live.len());
+        self.moves += 1;
+        self.peak = self.peak.max(self.live());
         effects.start(job);
     }
 
-    /// Takes a task that has not started out of the queue, to be polled by the task that waits for it.
-    pub(crate) fn take_pending(&mut self, ticket: u64) -> Option<Job> {
-        self.pending.remove(ticket)
+    /// The family of a live task, which asks for room or waits for a queued task.
+    pub(crate) fn kin(&mut self, parent: usize) -> Kin {
+        let parent = &mut self.live[parent];
+        let headed = *parent.heads.get_or_insert_with(|| self.families.found());
+        self.families.kin(headed)
     }
 
-    /// Schedules a cancelled task that waits in the queue, so that a worker drops it. It counts as queued until then.
-    pub(crate) fn drop_pending(&mut self, ticket: u64, effects: &mut Effects) {
-        if let Some(job) = self.pending.remove(ticket) {
-            self.dropping += 1;
-            effects.start(job);
+    /// Notes that a live task waits for queued tasks or requests. Starts the first one at once in the room of the parent if that
+    /// has no live child.
+    pub(crate) fn want(
+        &mut self,
+        parent: usize,
+        wants: impl IntoIterator<Item = Want>,
+        effects: &mut Effects,
+    ) {
+        let kin = self.kin(parent);
+        wants
+            .into_iter()
+            .for_each(|want| self.families.want(kin, want));
+        self.serve(kin, effects);
+    }
+
+    /// Lends the room of a parent without live children to the first queued task that it waits for.
+    fn serve(&mut self, kin: Kin, effects: &mut Effects) {
+        if self.families.may_lend(kin) {
+            self.lend(kin, effects);
         }
     }
 
-    /// Puts back such a task that is not ready.
-    pub(crate) fn put_back(&mut self, job: Job, effects: &mut Effects) {
-        self.counts.submitted -= 1;
-        self.accept(job, effects);
+    /// Lends room of a parent to the first queued task or request that it waits for.
+    fn lend(&mut self, kin: Kin, effects: &mut Effects) {
+        while let Some(want) = self.families.next_want(kin) {
+            match want {
+                Want::Pending(ticket) => {
+                    if let Some(candidate) = self.pending.remove(ticket) {
+                        let child_of = self.families.lend_to_task(kin);
+                        return self.start(candidate.job, child_of, effects);
+                    }
+                }
+                Want::Waiting(ticket) => {
+                    // `None` if it was served, or its caller has taken the request back.
+                    let Some(entry) = self.waiting.remove(ticket) else {
+                        continue;
+                    };
+                    if let Some((request, waiter)) = entry.claim(Loan::of(kin).into_raw()) {
+                        match request {
+                            Request::Task(candidate) => {
+                                self.counts.submitted += 1;
+                                let child_of = self.families.lend_to_task(kin);
+                                self.start(candidate.job, child_of, effects);
+                            }
+                            Request::Permit => {
+                                self.reserved += 1;
+                                self.families.lend_to_permit(kin);
+                            }
+                        }
+                        if let Some(waiter) = waiter {
+                            effects.wakes.push(waiter);
+                        }
+                        return;
+                    }
+                }
+            }
+        }
     }
-
-    /// Counts a task that was polled to its end by another task. `was_accepted` says whether it had been accepted before.
-    pub(crate) fn ended_in_place(
-        &mut self,
-        ended: Ended,
-        was_accepted: bool,
-        effects: &mut Effects,
-    ) {
-        self.counts.submitted += u64::from(!was_accepted);
-        self.count(ended);
-        self.refill(effects);
+    /// Schedules a cancelled task that waits in the queue, so that a worker drops it. It counts as queued until then.
+    pub(crate) fn drop_pending(&mut self, ticket: u64, effects: &mut Effects) {
+        if let Some(candidate) = self.pending.remove(ticket) {
+            self.dropping += 1;
+            effects.start(candidate.job);
+        }
     }
 
     /// Counts the ends of tasks, whose futures were dropped, and passes their room on.
     pub(crate) fn end_all(&mut self, batch: &[(Job, Ended)], effects: &mut Effects) {
-        for (job, ended) in batch {
-            self.end(job.place(), *ended);
+        if batch.is_empty() {
+            return;
         }
-        if !batch.is_empty() {
-            self.refill(effects);
+        let mut parents = Vec::new();
+        for (job, ended) in batch {
+            parents.extend(self.end(job.place(), *ended));
+        }
+        self.refill(effects);
+        // After the refill, so that a task that has found room needs no loan.
+        for kin in parents {
+            self.serve(kin, effects);
         }
     }
 
-    fn end(&mut self, place: Option<Place>, ended: Ended) {
-        match place {
-            Some(Place::Started(key)) => {
-                // Not the last reference.
-                self.live.try_remove(key);
-            }
-            // Taken out of the queue by `drop_pending` or `discard_all`: it has never been live.
-            _ => self.dropping -= 1,
-        }
+    /// Counts an end. Returns the family of a live parent that waits for further tasks.
+    fn end(&mut self, place: Option<Place>, ended: Ended) -> Option<Kin> {
         self.count(ended);
+        let Some(Place::Started(key)) = place else {
+            // Taken out of the queue by `drop_pending` or `discard_all`: it has never been live.
+            self.dropping -= 1;
+            return None;
+        };
+        // `job` is not the last reference.
+        let live = self.live.try_remove(key)?;
+        self.moves += 1;
+        if let Some(headed) = live.heads {
+            self.families.end_parent(headed);
+        }
+        let parent = self.families.end_child(live.child_of);
+        parent.filter(|_| self.families.is_wanting())
     }
 
     fn count(&mut self, ended: Ended) {
@@ -263,10 +423,11 @@ impl State {
 
     /// Starts pending tasks and admits waiting callers while there is room.
     pub(crate) fn refill(&mut self, effects: &mut Effects) {
-        while self.live.len() < self.capacity
-            && let Some(job) = self.pending.pop()
+        while self.may_start()
+            && let Some(Candidate { job, kin }) = self.pending.pop()
         {
-            self.start(job, effects);
+            let child_of = self.families.count_child(kin);
+            self.start(job, child_of, effects);
         }
         while self.has_room()
             && let Some(entry) = self.waiting.pop()
@@ -274,7 +435,7 @@ impl State {
             // `None` if the caller has taken its request back: it holds no room.
             if let Some((request, waiter)) = entry.claim(0) {
                 match request {
-                    Request::Task(job) => self.accept(job, effects),
+                    Request::Task(candidate) => self.accept(candidate, effects),
                     Request::Permit => self.reserved += 1,
                 }
                 if let Some(waiter) = waiter {
@@ -352,7 +513,7 @@ impl State {
     /// Releases the pool: returns the requests of all waiting callers. Returns `false` if that was done before.
     pub(crate) fn release(
         &mut self,
-        entries: &mut Vec<Arc<WaiterEntry<Job>>>,
+        entries: &mut Vec<Arc<WaiterEntry<Candidate>>>,
         effects: &mut Effects,
     ) -> bool {
         let was_open = std::mem::replace(&mut self.open, false);
@@ -369,8 +530,61 @@ impl State {
 
     /// Takes the tasks that have not started, and lists the others.
     pub(crate) fn discard_all(&mut self, unstarted: &mut Vec<Job>, started: &mut Vec<Job>) {
-        unstarted.extend(self.pending.take_all());
+        let pending = self.pending.take_all();
+        unstarted.extend(pending.map(|candidate| candidate.job));
         self.dropping += unstarted.len();
-        started.extend(self.live.iter().map(|(_, job)| Arc::clone(job)));
+        started.extend(self.live.iter().map(|(_, live)| Arc::clone(&live.job)));
+    }
+
+    /// Whether lists have more memory than they need.
+    pub(crate) fn has_slack(&self) -> bool {
+        has_slack(self.live.capacity(), self.live.len()) || self.inbox.has_slack()
+    }
+
+    /// Frees the memory of a peak. A live task keeps its place, so a list becomes as short as its last one allows.
+    pub(crate) fn shrink(&mut self) {
+        self.live.shrink_to_fit();
+        self.families.shrink();
+        self.inbox.shrink();
+    }
+
+    /// Whether a live task waits for a task that may still be queued, and has a live child.
+    pub(crate) fn is_wanting(&self) -> bool {
+        self.families.is_wanting()
+    }
+
+    /// Notes that a task is about to be polled: the pool does not stand still.
+    pub(crate) fn stir(&mut self) {
+        self.stall.still = None;
+    }
+
+    /// Lends room to queued tasks that live ones have waited for in vain for [`PATIENCE`]: a parent that has lent no room
+    /// lends once nothing has started or ended for so long, and another one lends again once no task was polled for so
+    /// long. `is_idle`: all workers are idle.
+    ///
+    /// The first rule is for a live child that does not end (it serves for as long as the pool exists), the second for
+    /// children that wait for each other. Nobody can tell these from slow ones.
+    pub(crate) fn relieve(&mut self, now: u64, is_idle: bool, effects: &mut Effects) {
+        if !self.is_wanting() {
+            self.stall = Stall::default();
+            return;
+        }
+        let has_passed = |since: u64| now.saturating_sub(since) >= PATIENCE;
+        let unmoved = match self.stall.unmoved {
+            Some((moves, since)) if moves == self.moves => has_passed(since),
+            _ => {
+                self.stall.unmoved = Some((self.moves, now));
+                false
+            }
+        };
+        let is_still = is_idle && has_passed(*self.stall.still.get_or_insert(now));
+        if !unmoved {
+            return;
+        }
+        for (kin, has_lent) in self.families.wanting() {
+            if !has_lent || is_still {
+                self.lend(kin, effects);
+            }
+        }
     }
 }

@@ -77,12 +77,15 @@ struct State<V> {
     ended: VecDeque<JoinHandle<V>>,
     /// Keys and tickets of members that were accepted and may not have started. Stale ones leave at the front.
     queued: VecDeque<(usize, u64)>,
+    /// How many of these the task of the pool that waits for them has noted, and its family.
+    noted: usize,
+    noted_by: Option<u64>,
     /// Number of members that were not taken.
     left: usize,
     on_end: Events,
-    /// Whether the first member that fails cancels the others.
+    /// Whether the first member that fails cancels the group.
     cancels: bool,
-    has_failed: bool,
+    is_cancelled: bool,
 }
 
 struct Slot<V> {
@@ -106,7 +109,7 @@ impl<V> State<V> {
         let ticket = match &party {
             Party::Holds(handle) => {
                 self.left += 1;
-                if self.has_failed {
+                if self.is_cancelled {
                     handle.cancel();
                 }
                 handle.ticket()
@@ -117,7 +120,7 @@ impl<V> State<V> {
         if let Some(failed) = self.running[key].failed {
             self.free(key, failed, wakes);
         } else if let Some(ticket) = ticket {
-            self.first_queued();
+            self.forget_started();
             self.queued.push_back((key, ticket));
         }
     }
@@ -136,12 +139,13 @@ impl<V> State<V> {
         };
         self.ended.push_back(handle);
         self.on_end.set_all(wakes);
-        if failed && self.cancels && !replace(&mut self.has_failed, true) {
+        if failed && self.cancels && !self.is_cancelled {
             self.cancel();
         }
     }
 
-    fn cancel(&self) {
+    fn cancel(&mut self) {
+        self.is_cancelled = true;
         for (_, slot) in &self.running {
             if let Party::Holds(handle) = &slot.party {
                 handle.cancel();
@@ -164,15 +168,25 @@ impl<V> State<V> {
         }
     }
 
-    /// Removes members that have started from the front of the queued ones. Returns the first that has not.
-    fn first_queued(&mut self) -> Option<(usize, u64)> {
-        while let Some(&(key, ticket)) = self.queued.front() {
-            if self.ticket(key) == Some(ticket) {
-                return Some((key, ticket));
-            }
+    /// Removes members that have started from the front of the queued ones.
+    fn forget_started(&mut self) {
+        while let Some(&(key, ticket)) = self.queued.front()
+            && self.ticket(key) != Some(ticket)
+        {
             self.queued.pop_front();
+            self.noted = self.noted.saturating_sub(1);
         }
-        None
+    }
+
+    /// Returns the tickets of the queued members that the task with this family has not noted.
+    fn note_queued(&mut self, family: u64) -> Vec<u64> {
+        if self.noted_by.replace(family) != Some(family) {
+            self.noted = 0;
+        }
+        let new = self.queued.iter().skip(self.noted);
+        let new = new.map(|&(_, ticket)| ticket).collect();
+        self.noted = self.queued.len();
+        new
     }
 
     fn ticket(&self, key: usize) -> Option<u64> {
@@ -184,9 +198,9 @@ impl<V> State<V> {
 }
 
 enum Taken<V> {
-    /// A member that has ended, and whether its value is there. Otherwise its worker is about to show the value, and the
-    /// caller [counts](Group::count_taken) the member after that.
-    Ended(JoinHandle<V>, bool),
+    /// A member that has ended. Its worker may be about to show the value. The caller [counts](Group::count_taken) the member
+    /// once it has that.
+    Ended(JoinHandle<V>),
     NoneYet,
     NoneLeft,
 }
@@ -197,9 +211,7 @@ impl<V> Group<V> {
     fn take(&self, wait: impl FnOnce(&mut Events)) -> Taken<V> {
         let mut state = self.state.lock();
         if let Some(handle) = state.ended.pop_front() {
-            let is_shown = handle.is_finished();
-            state.left -= usize::from(is_shown);
-            return Taken::Ended(handle, is_shown);
+            return Taken::Ended(handle);
         }
         if state.left == 0 {
             return Taken::NoneLeft;
@@ -221,11 +233,8 @@ impl<V> Group<V> {
     }
 
     /// Puts back the handle of a member whose value was not taken.
-    fn put_back(&self, handle: JoinHandle<V>, is_shown: bool) {
-        self.change(|state| {
-            state.left += usize::from(is_shown);
-            state.ended.push_front(handle);
-        });
+    fn put_back(&self, handle: JoinHandle<V>) {
+        self.change(|state| state.ended.push_front(handle));
     }
 
     fn change(&self, change: impl FnOnce(&mut State<V>)) {
@@ -355,10 +364,12 @@ impl<R: Clone> AsyncWorkerPool<R> {
                     running: Slab::new(),
                     ended: VecDeque::new(),
                     queued: VecDeque::new(),
+                    noted: 0,
+                    noted_by: None,
                     left: 0,
                     on_end: Events::new(),
                     cancels: false,
-                    has_failed: false,
+                    is_cancelled: false,
                 }),
                 pool: Arc::clone(self.shared()),
                 is_forked: AtomicBool::new(false),
@@ -368,7 +379,7 @@ impl<R: Clone> AsyncWorkerPool<R> {
 }
 
 impl<V: Send + 'static, R> TaskGroup<V, R> {
-    /// Makes the first task that panics or is cancelled [cancel](Self::cancel) the group. Tasks added later are dropped.
+    /// Makes the first task that panics or is cancelled [cancel](Self::cancel) the group.
     pub fn cancel_on_error(self) -> Self {
         self.group.state.lock().cancels = true;
         self
@@ -377,7 +388,8 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
     /// Adds a task. Blocks while the pool is full.
     ///
     /// # Errors
-    /// Returns the task: see [`AsyncWorkerPool::spawn`].
+    /// Returns the task: [`Cancelled`](SubmitError::Cancelled) if the group was cancelled, also by a failure; otherwise see
+    /// [`AsyncWorkerPool::spawn`].
     pub fn spawn<T: Send + 'static>(&self, task: T) -> Result<(), SubmitError<T>>
     where
         R: Starts<T, Value = V>,
@@ -388,7 +400,7 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
     /// Adds a task. Never blocks.
     ///
     /// # Errors
-    /// Returns the task: see [`AsyncWorkerPool::try_spawn`].
+    /// Returns the task, as [`spawn`](Self::spawn) does: see [`AsyncWorkerPool::try_spawn`].
     pub fn try_spawn<T: Send + 'static>(&self, task: T) -> Result<(), SubmitError<T>>
     where
         R: Starts<T, Value = V>,
@@ -399,7 +411,7 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
     /// Adds a task. Blocks while the pool is full, for a `Duration` or until an `Instant`.
     ///
     /// # Errors
-    /// Returns the task: see [`AsyncWorkerPool::spawn_timeout`].
+    /// Returns the task, as [`spawn`](Self::spawn) does: see [`AsyncWorkerPool::spawn_timeout`].
     pub fn spawn_timeout<T: Send + 'static>(
         &self,
         task: T,
@@ -413,11 +425,10 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
 
     /// Async version of [`spawn`](Self::spawn). The task belongs to the group once the future is ready.
     ///
-    /// Dropping the future before that drops the task. If the pool has just accepted the task, it runs outside of the
-    /// group.
+    /// Dropping the future before that drops the task, which is cancelled if the pool has just accepted it.
     ///
     /// # Errors
-    /// Returns the task: see [`AsyncWorkerPool::spawn_async`].
+    /// Returns the task, as [`spawn`](Self::spawn) does: see [`AsyncWorkerPool::spawn_async`].
     pub fn spawn_async<T: Send + 'static>(
         &self,
         task: T,
@@ -426,13 +437,11 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
         R: Starts<T, Value = V>,
     {
         let member = self.member(task);
-        let accepted = member.map(|member| {
-            member.map(|(member, spawning)| (self.pool.spawn_async(member), spawning))
-        });
+        let accepted =
+            member.map(|(member, spawning)| (self.pool.spawn_async_owned(member), spawning));
         async move {
-            if let Some((accepted, spawning)) = accepted? {
-                spawning.succeed(accepted.await.map_err(task_of)?);
-            }
+            let (accepted, spawning) = accepted?;
+            spawning.succeed(accepted.await.map_err(task_of)?);
             Ok(())
         }
     }
@@ -448,9 +457,8 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
     where
         R: Starts<T, Value = V>,
     {
-        if let Some((member, spawning)) = self.member(task)? {
-            spawning.succeed(spawn(&self.pool, member).map_err(task_of)?);
-        }
+        let (member, spawning) = self.member(task)?;
+        spawning.succeed(spawn(&self.pool, member).map_err(task_of)?);
         Ok(())
     }
 
@@ -459,24 +467,24 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
     where
         R: Starts<T, Value = V>,
     {
-        // A process with a permit has not forked since.
-        if let Ok(Some((member, spawning))) = self.member(task) {
-            let permit = permit.with_pool(&self.pool);
-            spawning.succeed(permit.spawn(member));
+        match self.member(task) {
+            Ok((member, spawning)) => {
+                let permit = permit.with_pool(&self.pool);
+                spawning.succeed(permit.spawn(member));
+            }
+            // USER CODE: the drop of a task. A panic is caught.
+            Err(refused) => _ = drop_quietly(refused),
         }
     }
 
-    /// Makes a task a member. Drops it if a failure has cancelled the group.
-    fn member<T>(&self, task: T) -> Result<Option<NewMember<T, V>>, SubmitError<T>> {
+    /// Makes a task a member, unless the group was cancelled.
+    fn member<T>(&self, task: T) -> Result<NewMember<T, V>, SubmitError<T>> {
         if !self.group.pool.process.is_current() {
             return Err(SubmitError::Forked(task));
         }
         let mut state = self.group.state.lock();
-        if state.has_failed {
-            drop(state);
-            // USER CODE: the drop of a task. A panic is caught.
-            drop_quietly(task);
-            return Ok(None);
+        if state.is_cancelled {
+            return Err(SubmitError::Cancelled(task));
         }
         let key = state.running.insert(Slot {
             party: Party::Spawning,
@@ -490,10 +498,7 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
             failed: true,
         };
         let handle = None;
-        Ok(Some((
-            Member { task, report },
-            Spawning { group, key, handle },
-        )))
+        Ok((Member { task, report }, Spawning { group, key, handle }))
     }
 
     /// Returns the number of tasks that have not ended, plus the number of ended tasks that were not taken.
@@ -506,7 +511,8 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
         self.len() == 0
     }
 
-    /// [Cancels](JoinHandle::cancel) all tasks of the group. They end with [`JoinError::Cancelled`].
+    /// [Cancels](JoinHandle::cancel) all tasks of the group, which end with [`JoinError::Cancelled`]. Tasks added later are
+    /// returned.
     pub fn cancel(&self) {
         if self.group.pool.process.is_current() {
             self.group.state.lock().cancel();
@@ -545,11 +551,9 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
                 event.insert(EventWait::of_thread()).enter(events);
             });
             match taken {
-                Taken::Ended(handle, is_shown) => {
+                Taken::Ended(handle) => {
                     let value = handle.join();
-                    if !is_shown {
-                        self.group.count_taken();
-                    }
+                    self.group.count_taken();
                     return Ok(Some(value));
                 }
                 Taken::NoneLeft => return Ok(None),
@@ -584,9 +588,14 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
             return forked.map(Err);
         }
         match self.group.take(|_| {}) {
-            Taken::Ended(handle, true) => Some(handle.join()),
-            Taken::Ended(handle, false) => {
-                self.group.put_back(handle, false);
+            // After the unlock, because the look may wake callers.
+            Taken::Ended(handle) if handle.is_finished() => {
+                let value = handle.join();
+                self.group.count_taken();
+                Some(value)
+            }
+            Taken::Ended(handle) => {
+                self.group.put_back(handle);
                 None
             }
             Taken::NoneYet | Taken::NoneLeft => None,
@@ -595,8 +604,8 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
 
     /// Async version of [`next`](Self::next). Dropping the future loses no value.
     ///
-    /// In a task of the same pool, it polls a member that has not started in place, so that tasks which wait for their
-    /// groups do not fill the pool for ever.
+    /// In a task of the same pool, a member that has not started may start in the room of the calling task: see
+    /// [the crate's page](crate#tasks-that-wait-for-tasks-of-their-own-pool).
     pub fn next_async(
         &self,
     ) -> impl Future<Output = Option<Result<V, JoinError>>> + Send + Unpin + '_ {
@@ -736,7 +745,7 @@ pub(crate) struct Next<V> {
     group: Arc<Group<V>>,
     event: Option<EventFuture>,
     /// A member that has ended, as in [`Taken`].
-    ended: Option<(JoinHandle<V>, bool)>,
+    ended: Option<JoinHandle<V>>,
 }
 
 impl<V> Next<V> {
@@ -748,18 +757,21 @@ impl<V> Next<V> {
         }
     }
 
-    /// Polls the first member that has not started on behalf of the calling task.
-    fn poll_queued(&self, context: &mut Context<'_>) {
-        let Some((key, ticket)) = self.group.state.lock().first_queued() else {
-            return;
+    /// Notes that the calling task of the pool waits for the members that have not started.
+    fn want_queued(&self) {
+        let Group { state, pool, .. } = &*self.group;
+        let has_queued = || {
+            let mut state = state.lock();
+            state.forget_started();
+            !state.queued.is_empty()
         };
-        self.group.pool.poll_pending(ticket, context);
-        let mut state = self.group.state.lock();
-        // A task that is not ready has another ticket now. It stays the first, because its waker is this task's.
-        if let Some(again) = state.ticket(key)
-            && state.queued.front() == Some(&(key, ticket))
+        if let Some(parent) = pool.own_task()
+            && has_queued()
         {
-            state.queued[0] = (key, again);
+            let number = pool.family_of(parent);
+            let new = state.lock().note_queued(number);
+            // After the unlock, because the section may wake callers.
+            pool.want(parent, new);
         }
     }
 }
@@ -772,15 +784,11 @@ impl<V> Future for Next<V> {
         if let Err(forked) = this.group.check_fork() {
             return Poll::Ready(forked.map(Err));
         }
-        if this.group.pool.is_own_worker() {
-            this.poll_queued(context);
-        }
+        this.want_queued();
         loop {
-            if let Some((handle, is_shown)) = &mut this.ended {
+            if let Some(handle) = &mut this.ended {
                 let value = ready!(Pin::new(handle).poll(context));
-                if !*is_shown {
-                    this.group.count_taken();
-                }
+                this.group.count_taken();
                 this.ended = None;
                 return Poll::Ready(Some(value));
             }
@@ -795,7 +803,7 @@ impl<V> Future for Next<V> {
                 event.insert(EventFuture::new()).enter(events);
             });
             match taken {
-                Taken::Ended(handle, is_shown) => this.ended = Some((handle, is_shown)),
+                Taken::Ended(handle) => this.ended = Some(handle),
                 Taken::NoneLeft => return Poll::Ready(None),
                 Taken::NoneYet => {}
             }
@@ -807,8 +815,8 @@ impl<V> Drop for Next<V> {
     fn drop(&mut self) {
         if self.group.pool.process.is_current() {
             self.leave();
-            if let Some((handle, is_shown)) = self.ended.take() {
-                self.group.put_back(handle, is_shown);
+            if let Some(handle) = self.ended.take() {
+                self.group.put_back(handle);
             }
         }
     }

@@ -30,6 +30,26 @@
 //! Those of [`pool_core`](pool_core#terms). A task is **live** from its start until its future has been dropped, and
 //! **queued** from its acceptance until it starts. Workers exist from the pool's start to its end: there is no keep-alive.
 //!
+//! # Tasks that wait for tasks of their own pool
+//! A task may await tasks of its own pool, also if the pool is full. While it waits for a task that has not started, or for
+//! room, and none of the tasks that it has submitted is live, it lends its room: the first task that it waits for starts
+//! there. So a chain of tasks that await each other ends in a pool of one, and a task with a thousand children in a full pool
+//! has one live child at a time. [`Stats::live`] never exceeds the capacity; tasks that have lent their room count as
+//! [`lending`](Stats::lending) until their child has ended. A chain may be as long as memory allows.
+//!
+//! Tasks that need *each other* (by a channel, say) need as many rooms. If they have not got them, and their common parent
+//! waits for them, the pool starts one more after half a second in which it stood still. That is the only case in which it
+//! exceeds its capacity.
+//!
+//! Blocking calls on an own worker are refused: `submit`, `spawn` and `reserve` with [`Full`](SubmitError::Full) in a full pool,
+//! [`JoinHandle::join`] of a task that has not ended, `wait_idle` and `wait_released` with `WouldDeadlock`. The futures of
+//! `wait_idle_async` and `wait_released_async` return `WouldDeadlock` in a task of the pool, which is in flight itself.
+//!
+//! # Fairness
+//! A worker takes turns between new tasks, tasks that a timer has woken, and all others; a turn ends after 128 polls, or about
+//! 200 us, or one longer poll. Timers and queued tasks of a worker whose poll does not return are served by another worker after
+//! 5 to 10 ms, if there is one.
+//!
 //! # Calls that wait
 //! A `_timeout` takes a [`Duration`](std::time::Duration) or an [`Instant`](std::time::Instant), by the pool's clock. An
 //! async call returns a future for any runtime.
@@ -62,7 +82,8 @@
 //! | the end of a task | no | one section on its worker |
 //! | `JoinHandle::join` | until the future was dropped; refused on an own worker before that | nothing if the task has ended |
 //! | `JoinHandle::cancel` | no | a push to a run queue; a worker drops the future |
-//! | `tune`, `release`, `stats` | no | one section |
+//! | `tune`, `release` | no | one section |
+//! | `stats`, a refused or waiting submit | no | one section more for each worker whose tasks have ended uncounted; wakes their joiners |
 //! | `release_now` | no | O(live and queued tasks); drops futures that have not started on the calling thread |
 //! | `wait_idle`, `wait_released` | yes; refused on an own worker | nothing while they sleep |
 //! | a group's `spawn` | as `spawn` | two sections of the group's own lock more, and one at the task's end |
@@ -86,8 +107,10 @@
 
 mod adapters;
 mod admission;
+mod family;
 mod group;
 mod map;
+mod pace;
 mod pool;
 mod task;
 mod timers;
@@ -104,11 +127,13 @@ pub use pool::{
 #[cfg(not(anthill_loom))]
 pub use pool_core::MonotonicClock;
 pub use pool_core::{
-    BuildError, Capacity, Clock, DropPolicy, JoinError, ManualClock, QueueDepth, SubmitError,
-    TaskPanic, Timeout, TuneError, WaitError,
+    Alarm, BuildError, Capacity, Clock, DropPolicy, JoinError, ManualClock, Parker, QueueDepth,
+    SubmitError, TaskPanic, Timeout, TuneError, WaitError,
 };
 pub use task::{Func, Futures, Starts};
-pub use timers::{Elapsed, Interval, Sleep, interval, sleep, sleep_until, timeout, yield_now};
+pub use timers::{
+    Elapsed, Interval, Sleep, TimeLimited, interval, sleep, sleep_until, timeout, yield_now,
+};
 
 // Compiles and runs the README's examples.
 #[cfg(all(doctest, not(anthill_loom)))]

@@ -18,7 +18,7 @@ use crate::{AsyncPool, JoinHandle, Permit, TaskGroup};
 type Joined<V> = Result<V, JoinError>;
 /// Pulls an item and makes its future.
 type Produce<'a, F> = Box<dyn FnMut(&mut Context<'_>) -> Poll<Option<F>> + Send + 'a>;
-type WaitForRoom<V> = Pin<Box<dyn Future<Output = Result<Room<V>, SubmitError>> + Send>>;
+type WaitForRoom = Pin<Box<dyn Future<Output = Result<Permit<Futures>, SubmitError>> + Send>>;
 
 /// Results of a map over items. Returned by [`AsyncPool::map`].
 ///
@@ -32,7 +32,7 @@ pub struct Map<'a, F: Future<Output: Send + 'static>> {
     produce: Option<Produce<'a, F>>,
     window: Window<F::Output>,
     /// A wait for room that was polled before.
-    room: Option<WaitForRoom<F::Output>>,
+    room: Option<WaitForRoom>,
     /// Why the pool has refused a future. Returned after the other results.
     refused: Option<JoinError>,
 }
@@ -41,12 +41,6 @@ pub struct Map<'a, F: Future<Output: Send + 'static>> {
 enum Window<V: Send + 'static> {
     Ordered(VecDeque<JoinHandle<V>>),
     Unordered(TaskGroup<V>, Next<V>),
-}
-
-enum Room<V> {
-    Permit(Permit<Futures>),
-    /// The future was submitted with the wait. An ordered map needs its handle.
-    Used(Option<JoinHandle<V>>),
 }
 
 impl<V: Send + 'static> Window<V> {
@@ -248,16 +242,11 @@ where
             let room = match &mut self.room {
                 Some(wait) => wait.as_mut().poll(context),
                 None => match self.pool.try_reserve() {
-                    Ok(permit) => Poll::Ready(Ok(Room::Permit(permit))),
                     Err(SubmitError::Full(())) => {
-                        match Self::wait_for_room(&self.pool, &self.window, produce, context) {
-                            Poll::Ready(Some(wait)) => self.room = Some(wait),
-                            Poll::Ready(None) => self.end(None),
-                            Poll::Pending => return,
-                        }
+                        self.room = Some(Box::pin(self.pool.reserve_async()));
                         continue;
                     }
-                    Err(refused) => Poll::Ready(Err(refused)),
+                    room => Poll::Ready(room),
                 },
             };
             let Poll::Ready(room) = room else {
@@ -266,59 +255,16 @@ where
             self.room = None;
             match room {
                 // Without an item the permit is dropped: a map holds no room while it waits for its source.
-                Ok(Room::Permit(permit)) => match produce(context) {
+                Ok(permit) => match produce(context) {
                     Poll::Ready(Some(future)) => self.window.spawn(permit, future),
                     Poll::Ready(None) => self.end(None),
                     Poll::Pending => return,
                 },
-                Ok(Room::Used(handle)) => {
-                    if let (Window::Ordered(handles), Some(handle)) = (&mut self.window, handle) {
-                        handles.push_back(handle.cancel_on_drop());
-                    }
-                }
                 // Too many callers wait. There is another chance when the next future has ended.
                 Err(SubmitError::Full(())) if self.window.len() > 0 => return,
                 Err(refused) => self.end(Some(why(&refused))),
             }
         }
-    }
-
-    /// Starts to wait for room in a full pool.
-    ///
-    /// All room may be held by tasks of the pool that do so. Such a task waits for its own futures first. Without any, it
-    /// submits the next one, which is then polled in place.
-    fn wait_for_room(
-        pool: &AsyncPool,
-        window: &Window<F::Output>,
-        produce: &mut Produce<'a, F>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<WaitForRoom<F::Output>>> {
-        if !pool.shared().is_own_worker() {
-            let permit = pool.reserve_async();
-            return Poll::Ready(Some(Box::pin(async { permit.await.map(Room::Permit) })));
-        }
-        if window.len() > 0 {
-            return Poll::Pending;
-        }
-        produce(context).map(|future| {
-            let future = future?;
-            Some(match window {
-                Window::Ordered(_) => {
-                    let spawned = pool.spawn_async(future);
-                    Box::pin(async {
-                        let handle = spawned.await.map_err(|refused| refused.map(drop))?;
-                        Ok(Room::Used(Some(handle)))
-                    })
-                }
-                Window::Unordered(group, _) => {
-                    let spawned = group.spawn_async(future);
-                    Box::pin(async {
-                        spawned.await.map_err(|refused| refused.map(drop))?;
-                        Ok(Room::Used(None))
-                    }) as WaitForRoom<F::Output>
-                }
-            })
-        })
     }
 
     /// Pulls no more items.

@@ -18,7 +18,8 @@ use sync_shim::Mutex;
 use sync_shim::foreign::{discard, drop_quietly, guarded};
 use sync_shim::thread::{JoinHandle as Thread, ThreadOptions, available_parallelism, spawn_thread};
 
-use crate::admission::{Admission, Job, State};
+use crate::admission::{Admission, Candidate, Job, State};
+use crate::family::Loan;
 use crate::task::{Func, Futures, Joins, Run, Starts, Task};
 use crate::timers::outside;
 use crate::waits::{Answer, Awaited, Patience, RoomFuture, WaitFuture, wait};
@@ -82,6 +83,9 @@ impl<R> fmt::Debug for Builder<R> {
     }
 }
 
+/// Most workers of a pool, against mistakes: further ones would only wait for the same lock.
+const MOST_WORKERS: usize = 1_024;
+
 /// Name of a pool that was given none.
 pub const DEFAULT_NAME: &str = "async-pool";
 
@@ -90,7 +94,7 @@ impl<R> Builder<R> {
         Self {
             runner,
             name: DEFAULT_NAME.to_owned(),
-            workers: available_parallelism(),
+            workers: available_parallelism().min(MOST_WORKERS),
             capacity: Capacity::Unlimited,
             depth: QueueDepth::Limited(0),
             max_waiting: usize::MAX,
@@ -107,7 +111,7 @@ impl<R> Builder<R> {
         self
     }
 
-    /// Sets the number of worker threads. The default is the number of cores.
+    /// Sets the number of worker threads, from 1 to 1,024. The default is the number of cores.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers;
         self
@@ -180,13 +184,19 @@ impl<R> Builder<R> {
     /// Builds the pool and starts its workers.
     ///
     /// # Errors
-    /// [`ZeroCapacity`](BuildError::ZeroCapacity) for a capacity or a number of workers of zero,
-    /// [`NulInName`](BuildError::NulInName), and [`NoThread`](BuildError::NoThread) if the operating system refuses a
+    /// [`ZeroCapacity`](BuildError::ZeroCapacity), [`Workers`](BuildError::Workers) for a number of workers that is out of
+    /// range, [`NulInName`](BuildError::NulInName), and [`NoThread`](BuildError::NoThread) if the operating system refuses a
     /// thread.
     pub fn build(self) -> Result<AsyncWorkerPool<R>, BuildError> {
         let capacity = limit_of(self.capacity);
-        if capacity == 0 || self.workers == 0 {
+        if capacity == 0 {
             return Err(BuildError::ZeroCapacity);
+        }
+        if self.workers == 0 || self.workers > MOST_WORKERS {
+            return Err(BuildError::Workers {
+                workers: self.workers,
+                most: MOST_WORKERS,
+            });
         }
         if self.name.contains('\0') {
             return Err(BuildError::NulInName);
@@ -264,7 +274,10 @@ impl Handle {
             leave(&shared);
         };
         let thread = spawn_thread(options, body)?;
-        self.threads.lock().push(thread);
+        let mut threads = self.threads.lock();
+        // An ended thread keeps its stack as long as its handle exists.
+        threads.retain(|thread| !thread.is_finished());
+        threads.push(thread);
         Ok(())
     }
 }
@@ -432,8 +445,9 @@ impl<R> AsyncWorkerPool<R> {
     {
         let cell = Task::detached(task, &self.runner);
         let wait = RoomFuture::new(self.shared(), Some(Arc::clone(&cell) as Job));
-        Answer::new(wait, move |room| {
-            room.map_err(|(why, _)| why(()).map(|()| cell.take_back()))
+        Answer::new(wait, move |room| match room {
+            Ok(_) => Ok(()),
+            Err((why, _)) => Err(why(()).map(|()| cell.take_back())),
         })
     }
 
@@ -500,12 +514,40 @@ impl<R> AsyncWorkerPool<R> {
     where
         R: Starts<T>,
     {
+        self.put_joinable_async(task, false)
+    }
+
+    /// Like [`spawn_async`](Self::spawn_async). If the wait is dropped after the future was accepted, the task is cancelled.
+    pub(crate) fn spawn_async_owned<T: Send + 'static>(
+        &self,
+        task: T,
+    ) -> impl Future<Output = Result<JoinHandle<R::Value>, SubmitError<T>>> + Send + Unpin + use<R, T>
+    where
+        R: Starts<T>,
+    {
+        self.put_joinable_async(task, true)
+    }
+
+    fn put_joinable_async<T: Send + 'static>(
+        &self,
+        task: T,
+        cancels_on_drop: bool,
+    ) -> impl Future<Output = Result<JoinHandle<R::Value>, SubmitError<T>>> + Send + Unpin + use<R, T>
+    where
+        R: Starts<T>,
+    {
         let cell = Task::new(task, &self.runner);
         let wait = RoomFuture::new(self.shared(), Some(Arc::clone(&cell) as Job));
-        let handle = JoinHandle::new(Arc::clone(&cell) as Arc<dyn Joins<R::Value>>, self.shared());
-        Answer::new(wait, move |room| match room {
-            Ok(()) => Ok(handle),
-            Err((why, _)) => Err(why(()).map(|()| cell.take_back())),
+        let mut handle =
+            JoinHandle::new(Arc::clone(&cell) as Arc<dyn Joins<R::Value>>, self.shared());
+        handle.cancels_on_drop = cancels_on_drop;
+        Answer::new(wait, move |room| {
+            let mut handle = handle;
+            handle.cancels_on_drop = false;
+            match room {
+                Ok(_) => Ok(handle),
+                Err((why, _)) => Err(why(()).map(|()| cell.take_back())),
+            }
         })
     }
 
@@ -567,7 +609,10 @@ impl<R> AsyncWorkerPool<R> {
         Answer::new(
             RoomFuture::new(self.shared(), None),
             move |room| match room {
-                Ok(()) => Ok(Permit { pool: Some(pool) }),
+                Ok(loan) => Ok(Permit {
+                    pool: Some(pool),
+                    loan,
+                }),
                 Err((why, _)) => Err(why(())),
             },
         )
@@ -580,6 +625,7 @@ impl<R> AsyncWorkerPool<R> {
         match self.shared().admit(None, patience) {
             Ok(()) => Ok(Permit {
                 pool: Some(self.clone()),
+                loan: Loan::NONE,
             }),
             Err((why, _)) => Err(why(())),
         }
@@ -757,7 +803,7 @@ fn release_now(shared: &Shared) {
     drop_entries(entries);
 }
 
-fn drop_entries(entries: Vec<Arc<WaiterEntry<Job>>>) {
+fn drop_entries(entries: Vec<Arc<WaiterEntry<Candidate>>>) {
     // USER CODE: the drop of tasks whose waits were dropped. A panic is caught.
     for entry in entries {
         drop_quietly(entry);
@@ -777,6 +823,8 @@ fn join_threads(threads: &Mutex<Vec<Thread>>) {
 pub struct Permit<R> {
     /// `None` once it was used.
     pool: Option<AsyncWorkerPool<R>>,
+    /// Whether the room is that of the task that has asked for it.
+    loan: Loan,
 }
 
 impl<R> Permit<R> {
@@ -810,6 +858,7 @@ impl<R> Permit<R> {
         self.pool = None;
         Permit {
             pool: Some(pool.clone()),
+            loan: self.loan,
         }
     }
 
@@ -818,7 +867,8 @@ impl<R> Permit<R> {
         let (job, handle) = task(&pool);
         let shared = pool.shared();
         if shared.process.is_current() {
-            shared.section(|state, effects| state.use_permit(job, effects));
+            let parent = shared.own_task();
+            shared.section(|state, effects| state.use_permit(job, self.loan, parent, effects));
         } else {
             std::mem::forget(job);
         }
@@ -833,7 +883,7 @@ impl<R> Drop for Permit<R> {
         };
         let shared = pool.shared();
         if shared.process.is_current() {
-            shared.section(State::return_permit);
+            shared.section(|state, effects| state.return_permit(self.loan, effects));
         }
     }
 }
@@ -855,6 +905,8 @@ pub struct JoinHandle<V> {
     task: Arc<dyn Joins<V>>,
     shared: Arc<Shared>,
     cancels_on_drop: bool,
+    /// The family of the task of the pool that waits for this one.
+    noted_by: Option<u64>,
 }
 
 impl<V> JoinHandle<V> {
@@ -863,6 +915,7 @@ impl<V> JoinHandle<V> {
             task,
             shared: Arc::clone(shared),
             cancels_on_drop: false,
+            noted_by: None,
         }
     }
 
@@ -875,11 +928,12 @@ impl<V> JoinHandle<V> {
     ///
     /// # Errors
     /// Why there is no value: the task panicked, was cancelled, or was dropped by a `release_now`.
-    /// [`WouldDeadlock`](JoinError::WouldDeadlock) on one of the pool's own workers: await the handle there.
+    /// [`WouldDeadlock`](JoinError::WouldDeadlock) on one of the pool's own workers, which must not block: await the handle
+    /// there.
     pub fn join(self) -> Result<V, JoinError> {
         let shared = &self.shared;
         shared.process.check(JoinError::Forked)?;
-        if !self.task.is_finished() && shared.is_own_worker() {
+        if !self.is_finished() && shared.is_own_worker() {
             return Err(JoinError::WouldDeadlock);
         }
         look_before_join(|| self.task.is_finished());
@@ -901,12 +955,9 @@ impl<V> JoinHandle<V> {
         value.ok_or(self)
     }
 
-    /// Whether the task has ended.
+    /// Whether the task has ended: its future was dropped. Takes no lock and runs no waker.
     pub fn is_finished(&self) -> bool {
-        if self.task.is_dropped() {
-            self.shared.end_for_workers();
-        }
-        self.task.is_finished()
+        self.task.is_dropped()
     }
 
     /// Asks for the task's future to be dropped. A worker does that at the future's next suspension, and never polls it
@@ -949,15 +1000,18 @@ impl<V> JoinHandle<V> {
 impl<V> Future for JoinHandle<V> {
     type Output = Result<V, JoinError>;
 
-    /// In a task of the same pool it polls a task that has not started in place, so that tasks which wait for each other
-    /// do not fill the pool for ever.
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Joined<V>> {
-        let shared = &self.shared;
-        shared.process.check(JoinError::Forked)?;
-        if let Some(ticket) = self.task.ticket(&self.shared)
-            && shared.is_own_worker()
+    /// In a task of the same pool, a task that has not started may start in the room of the calling one: see
+    /// [the crate's page](crate#tasks-that-wait-for-tasks-of-their-own-pool).
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Joined<V>> {
+        let this = &mut *self;
+        this.shared.process.check(JoinError::Forked)?;
+        if let Some(ticket) = this.task.ticket(&this.shared)
+            && let Some(parent) = this.shared.own_task()
         {
-            shared.poll_pending(ticket, context);
+            let family = this.shared.family_of(parent);
+            if this.noted_by.replace(family) != Some(family) {
+                this.shared.want(parent, vec![ticket]);
+            }
         }
         poll(&Outcome(&self), context)
     }
@@ -1007,11 +1061,14 @@ impl<V> fmt::Debug for JoinHandle<V> {
 pub struct Stats {
     /// Maximum number of live futures.
     pub capacity: Capacity,
-    /// Number of live futures: started, and not dropped.
+    /// Number of live futures: started, not dropped, and not lending.
     pub live: usize,
+    /// Number of futures that have started, wait for a task of this pool, and have lent their room to it. See
+    /// [the crate's page](crate#tasks-that-wait-for-tasks-of-their-own-pool).
+    pub lending: usize,
     /// Number of accepted tasks that have not started.
     pub queued: usize,
-    /// Number of accepted tasks that have not ended: `live + queued`.
+    /// Number of accepted tasks that have not ended: `live + lending + queued`.
     pub in_flight: usize,
     /// Number of permits held.
     pub reserved: usize,
@@ -1043,6 +1100,7 @@ impl Stats {
         Self {
             capacity,
             live: state.live(),
+            lending: state.lending(),
             queued: state.pending(),
             in_flight: state.in_flight(),
             reserved: state.reserved,

@@ -149,9 +149,6 @@ pub(crate) trait Run: Send + Sync {
     fn discard(self: Arc<Self>);
     /// Says where the task is. Called in sections of the admission.
     fn set_place(&self, place: Place);
-    /// Polls a task that no queue holds, on behalf of another task. Returns how it ended if it is ready; the caller counts
-    /// that and then [resolves](Self::resolve) the task. Does not unwind.
-    fn run_in_place(&self, shared: &Shared, context: &mut Context<'_>) -> Option<Ended>;
     /// Shows the outcome to the handle.
     fn resolve(&self);
     /// Whether a thread or a task waits for the outcome.
@@ -410,13 +407,14 @@ impl<R: Starts<T>, T: Send + 'static, S: Sink<R::Value>> Run for Task<R, T, S> {
         // wakers made before they woke the task.
         self.state.fetch_xor(SCHEDULED | RUNNING, AcqRel);
         let waker = Waker::from(Arc::clone(&self));
-        worker.polls(&waker);
+        worker.polls(&waker, Task::place(&self));
         self.worker.with_mut(|owner| {
             // SAFETY: this worker has set `RUNNING` (invariant 5).
             let owner = unsafe { &mut *owner };
             owner.get_or_insert_with(|| Arc::clone(worker));
         });
         let step = self.step(&worker.shared, &mut Context::from_waker(&waker));
+        worker.has_polled();
         drop(waker); // Not the last reference.
         let Some((ended, outcome)) = step else {
             // Release, so that the next worker sees the future as this poll has left it.
@@ -436,8 +434,9 @@ impl<R: Starts<T>, T: Send + 'static, S: Sink<R::Value>> Run for Task<R, T, S> {
     }
 
     fn release(&self) -> Ended {
-        self.state.fetch_or(DONE, Release);
         let is_dropped = self.drop_stage();
+        // It has been scheduled since its creation, so no wake-up meanwhile puts it into a queue.
+        self.state.fetch_or(DONE, Release);
         self.sink.lay_aside(Err(JoinError::Released));
         if is_dropped {
             Ended::Released
@@ -457,17 +456,6 @@ impl<R: Starts<T>, T: Send + 'static, S: Sink<R::Value>> Run for Task<R, T, S> {
         };
         // Relaxed: a worker gets the task through a lock, and a handle's look at a stale place finds nothing there.
         self.place.store(word, Relaxed);
-    }
-
-    fn run_in_place(&self, shared: &Shared, context: &mut Context<'_>) -> Option<Ended> {
-        // Not scheduled meanwhile: the context is that of another task, so only a cancellation touches the state.
-        self.state.fetch_or(RUNNING, AcqRel);
-        let Some((ended, outcome)) = self.step(shared, context) else {
-            self.state.fetch_and(!RUNNING, AcqRel);
-            return None;
-        };
-        self.sink.lay_aside(outcome);
-        Some(ended)
     }
 
     fn resolve(&self) {

@@ -7,7 +7,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
@@ -17,6 +17,7 @@ use sync_shim::atomic::{AtomicU64, Ordering::SeqCst};
 use sync_shim::foreign::{drop_quietly, wake};
 use sync_shim::{Alarm, Mutex};
 
+use crate::admission::has_slack;
 use crate::worker::{WorkerRef, last_now, with_current};
 
 /// No timer.
@@ -65,6 +66,16 @@ impl Timers {
             self.next.store(next, SeqCst);
         }
         result
+    }
+
+    pub(crate) fn has_slack(&self) -> bool {
+        let heap = self.heap.lock();
+        has_slack(heap.capacity(), heap.len())
+    }
+
+    /// Frees the memory of a peak.
+    pub(crate) fn shrink(&self) {
+        self.heap.lock().shrink_to_fit();
     }
 
     /// Whether the timer is for this waker. `None` if it was fired.
@@ -325,21 +336,43 @@ impl std::error::Error for Elapsed {}
 ///
 /// # Errors
 /// [`Elapsed`] if the time is up. The future is dropped.
-pub async fn timeout<F: Future>(
-    limit: impl Into<Timeout>,
-    future: F,
-) -> Result<F::Output, Elapsed> {
-    let mut sleep = Sleep::new(limit.into());
-    let mut future = std::pin::pin!(future);
-    std::future::poll_fn(|context| {
-        if let Poll::Ready(value) = future.as_mut().poll(context) {
-            return Poll::Ready(Ok(value));
-        }
-        Pin::new(&mut sleep)
-            .poll(context)
-            .map(|()| Err(Elapsed(())))
-    })
-    .await
+pub fn timeout<F: Future>(limit: impl Into<Timeout>, future: F) -> TimeLimited<F> {
+    TimeLimited {
+        sleep: Sleep::new(limit.into()),
+        future: Some(future),
+    }
+}
+
+/// The future of [`timeout`].
+// Named, because rustc proves of no `async fn` that it is `Send` if the future is a boxed trait object with a lifetime.
+#[derive(Debug)]
+#[must_use = "futures do nothing unless they are awaited"]
+pub struct TimeLimited<F> {
+    sleep: Sleep,
+    /// `None` once it is ready or the time is up.
+    future: Option<F>,
+}
+
+impl<F: Future> Future for TimeLimited<F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: `future` stays in its place until it is dropped there, and `sleep` is never pinned.
+        let this = unsafe { self.get_unchecked_mut() };
+        // SAFETY: as above.
+        let mut future = unsafe { Pin::new_unchecked(&mut this.future) };
+        let running = future.as_mut().as_pin_mut();
+        let running = running.expect("a future is not polled after it was ready");
+        let answer = match running.poll(context) {
+            Poll::Ready(value) => Ok(value),
+            Poll::Pending => {
+                ready!(Pin::new(&mut this.sleep).poll(context));
+                Err(Elapsed(()))
+            }
+        };
+        future.set(None);
+        Poll::Ready(answer)
+    }
 }
 
 /// Ticks at a fixed rate. Made by [`interval`].

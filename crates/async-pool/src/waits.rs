@@ -15,7 +15,8 @@ use pool_core::{SubmitError, WaitError};
 use sync_shim::Parker;
 use sync_shim::foreign::{drop_quietly, guarded};
 
-use crate::admission::{Admitted, Job, State};
+use crate::admission::{Admitted, Candidate, Job, State};
+use crate::family::{Loan, Want};
 use crate::worker::Shared;
 
 /// How long a call may wait for room.
@@ -27,6 +28,10 @@ pub(crate) enum Patience {
 
 /// The reason for which a call got no room, and its task, unless it was for a permit.
 pub(crate) type Refused = (fn(()) -> SubmitError, Option<Job>);
+/// The loan of a permit.
+pub(crate) type Room = Result<Loan, Refused>;
+
+type Entry = WaiterEntry<Candidate>;
 
 impl Shared {
     /// Admits a task, or reserves room if there is none, blocking as `patience` says.
@@ -48,7 +53,7 @@ impl Shared {
             return self.refuse(why, job);
         }
         let parker = Parker::of_thread();
-        let entry = WaiterEntry::of_thread(request_of(job.as_ref()), (*parker).clone());
+        let entry = Entry::of_thread(self.request_of(job.as_ref()), (*parker).clone());
         match self.ask(&mut job, Some(&entry)) {
             Err(why) => self.refuse(why, job),
             Ok(None) => Ok(()),
@@ -77,27 +82,41 @@ impl Shared {
     }
 
     /// Admits a task, or reserves room if there is none. At a full pool, enqueues the entry of the request, if there is one,
-    /// and returns its ticket. A job that was refused stays in `job`.
+    /// and returns its ticket; a task of the pool that calls may lend its room to the request then. A job that was refused
+    /// stays in `job`.
     fn ask(
         &self,
         job: &mut Option<Job>,
-        entry: Option<&Arc<WaiterEntry<Job>>>,
+        entry: Option<&Arc<Entry>>,
     ) -> Result<Option<u64>, fn(()) -> SubmitError> {
-        self.section(|state, effects| match (state.admit(job, effects), entry) {
-            (Admitted::Accepted, _) => Ok(None),
-            (Admitted::Released, _) => Err(SubmitError::Released as fn(()) -> SubmitError),
-            // In the section that found the pool full: otherwise room freed in between would wake nobody.
-            (Admitted::Full, Some(entry)) => match state.enqueue(entry) {
-                Some(ticket) => Ok(Some(ticket)),
-                None => Err(SubmitError::Full as _),
+        let parent = self.own_task();
+        self.section(
+            |state, effects| match (state.admit(job, parent, effects), entry) {
+                (Admitted::Accepted, _) => Ok(None),
+                (Admitted::Released, _) => Err(SubmitError::Released as fn(()) -> SubmitError),
+                // In the section that found the pool full: otherwise room freed in between would wake nobody.
+                (Admitted::Full, Some(entry)) => match state.enqueue(entry, parent, effects) {
+                    Some(ticket) => Ok(Some(ticket)),
+                    None => Err(SubmitError::Full as _),
+                },
+                (Admitted::Full, None) => Err(SubmitError::Full as _),
             },
-            (Admitted::Full, None) => Err(SubmitError::Full as _),
-        })
+        )
+    }
+
+    fn request_of(&self, job: Option<&Job>) -> Request<Candidate> {
+        let Some(job) = job else {
+            return Request::Permit;
+        };
+        let parent = self.own_task();
+        let kin = parent.map(|parent| self.section(|state, _| state.kin(parent)));
+        let job = Arc::clone(job);
+        Request::Task(Candidate { job, kin })
     }
 
     fn wait_for_room(
         &self,
-        entry: &Arc<WaiterEntry<Job>>,
+        entry: &Arc<Entry>,
         ticket: u64,
         parker: &Parker,
         deadline: Option<Instant>,
@@ -124,17 +143,21 @@ impl Shared {
     }
 
     /// Gives up the wait of a caller that is gone, with all that it has got.
-    fn leave(&self, entry: &WaiterEntry<Job>, ticket: u64, is_for_permit: bool) {
+    fn leave(&self, entry: &Entry, ticket: u64, is_for_permit: bool) {
         let request = self.give_up(entry, ticket);
-        if is_for_permit && request.is_none() && matches!(entry.outcome(), Some(Ok(_))) {
-            self.section(State::return_permit);
+        if is_for_permit
+            && request.is_none()
+            && let Some(Ok(loan)) = entry.outcome()
+        {
+            let loan = Loan::from_raw(loan);
+            self.section(|state, effects| state.return_permit(loan, effects));
         }
         // USER CODE: the drop of a task. A panic is caught.
         drop_quietly(request);
     }
 
     /// Takes the request of a caller that gives up. `None` if it was served before.
-    fn give_up(&self, entry: &WaiterEntry<Job>, ticket: u64) -> Option<Request<Job>> {
+    fn give_up(&self, entry: &Entry, ticket: u64) -> Option<Request<Candidate>> {
         let (request, left) = self.section(|state, _| {
             let left = state.leave(ticket);
             (entry.withdraw(), left)
@@ -146,43 +169,24 @@ impl Shared {
     fn count_refusal(&self) {
         self.section(|state, _| state.counts.refused += 1);
     }
-}
 
-impl Shared {
-    /// Polls a queued task on behalf of the calling one.
-    pub(crate) fn poll_pending(&self, ticket: u64, context: &mut Context<'_>) {
-        let job = self.section(|state, _| state.take_pending(ticket));
-        let Some(job) = job else {
-            return;
-        };
-        let ended = job.run_in_place(self, context);
-        self.section(|state, effects| match ended {
-            Some(ended) => state.ended_in_place(ended, true, effects),
-            None => state.put_back(Arc::clone(&job), effects),
-        });
-        if ended.is_some() {
-            job.resolve();
+    /// The family of a live task. A later task has another number.
+    pub(crate) fn family_of(&self, parent: usize) -> u64 {
+        self.section(|state, _| state.kin(parent).number)
+    }
+
+    /// Notes that a live task, which calls, waits for queued ones. It lends its room to the first if it has no live child.
+    pub(crate) fn want(&self, parent: usize, tickets: Vec<u64>) {
+        if !tickets.is_empty() {
+            let wants = tickets.into_iter().map(Want::Pending);
+            self.section(|state, effects| state.want(parent, wants, effects));
         }
     }
-
-    /// Polls a task that waits for room on behalf of the calling one. Returns whether it has ended.
-    fn poll_waiting(&self, job: &Job, context: &mut Context<'_>) -> bool {
-        let Some(ended) = job.run_in_place(self, context) else {
-            return false;
-        };
-        self.section(|state, effects| state.ended_in_place(ended, false, effects));
-        job.resolve();
-        true
-    }
 }
 
-fn request_of(job: Option<&Job>) -> Request<Job> {
-    job.map_or(Request::Permit, |job| Request::Task(Arc::clone(job)))
-}
-
-fn task_of(request: Request<Job>) -> Option<Job> {
+fn task_of(request: Request<Candidate>) -> Option<Job> {
     match request {
-        Request::Task(job) => Some(job),
+        Request::Task(candidate) => Some(candidate.job),
         Request::Permit => None,
     }
 }
@@ -261,6 +265,10 @@ impl Future for WaitFuture {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         this.shared.process.check(WaitError::Forked)?;
+        // A task of the pool is in flight itself, and a worker that blocks here has not ended.
+        if this.shared.is_own_worker() {
+            return Poll::Ready(Err(WaitError::WouldDeadlock));
+        }
         if this.event.is_none() {
             let awaited = this.awaited;
             let event = this.shared.section(|state, _| {
@@ -304,17 +312,13 @@ impl Drop for WaitFuture {
 pub(crate) struct RoomFuture {
     shared: Arc<Shared>,
     is_for_permit: bool,
-    /// Whether the task has been polled in place. It is not refused any more, because it cannot be returned.
-    was_polled: bool,
     stage: Wait,
 }
 
 enum Wait {
     /// Not polled yet.
     New(Option<Job>),
-    Entered(Arc<WaiterEntry<Job>>, u64),
-    /// A task that was polled in place and then refused: it goes on as a part of the task that waits.
-    InPlace(Job),
+    Entered(Arc<Entry>, u64),
     Over,
 }
 
@@ -323,7 +327,6 @@ impl RoomFuture {
         Self {
             shared: Arc::clone(shared),
             is_for_permit: job.is_none(),
-            was_polled: false,
             stage: Wait::New(job),
         }
     }
@@ -337,16 +340,13 @@ impl RoomFuture {
         }
     }
 
-    fn enter(&mut self, mut job: Option<Job>) -> Poll<Result<(), Refused>> {
-        if !self.shared.process.is_current() {
-            return Poll::Ready(Err((SubmitError::Forked, job)));
-        }
+    fn enter(&mut self, mut job: Option<Job>) -> Poll<Room> {
         // Only now, because most polls find room.
         let mut answer = self.shared.find_room(&mut job);
         if let Err(why) = answer
             && why(()).is_full()
         {
-            let entry = WaiterEntry::of_future(request_of(job.as_ref()));
+            let entry = Entry::of_future(self.shared.request_of(job.as_ref()));
             answer = self.shared.ask(&mut job, Some(&entry));
             if let Ok(Some(ticket)) = answer {
                 self.stage = Wait::Entered(entry, ticket);
@@ -354,36 +354,16 @@ impl RoomFuture {
             }
         }
         Poll::Ready(match answer {
-            Ok(_) => Ok(()),
+            Ok(_) => Ok(Loan::NONE),
             Err(why) => {
-                if !self.was_polled {
-                    self.shared.count_refusal();
-                }
-                return self.refused(why, job);
+                self.shared.count_refusal();
+                Err((why, job))
             }
         })
     }
 
-    /// Returns the task of a refused wait, unless it was polled.
-    fn refused(
-        &mut self,
-        why: fn(()) -> SubmitError,
-        job: Option<Job>,
-    ) -> Poll<Result<(), Refused>> {
-        match job {
-            Some(job) if self.was_polled => {
-                self.stage = Wait::InPlace(job);
-                Poll::Pending
-            }
-            job => Poll::Ready(Err((why, job))),
-        }
-    }
-
     /// Ends the wait in a forked child, where no worker hands room over.
-    fn poll_in_child(&mut self) -> Poll<Result<(), Refused>> {
-        if self.was_polled {
-            return Poll::Pending; // The task cannot be returned.
-        }
+    fn poll_in_child(&mut self) -> Poll<Room> {
         let job = match std::mem::replace(&mut self.stage, Wait::Over) {
             Wait::New(job) => job,
             Wait::Entered(entry, _) => {
@@ -391,31 +371,20 @@ impl RoomFuture {
                 // A thread of the parent may hold its lock here.
                 std::mem::forget(entry);
                 match abandoned {
-                    Ok(()) => return Poll::Ready(Ok(())),
+                    Ok(()) => return Poll::Ready(Ok(Loan::NONE)),
                     Err((_, request)) => task_of(request),
                 }
             }
-            Wait::InPlace(_) | Wait::Over => return Poll::Pending,
+            Wait::Over => return Poll::Pending,
         };
         Poll::Ready(Err((SubmitError::Forked, job)))
-    }
-
-    fn poll_in_place(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Refused>> {
-        let Wait::InPlace(job) = &self.stage else {
-            return Poll::Pending;
-        };
-        if !self.shared.poll_waiting(job, context) {
-            return Poll::Pending;
-        }
-        self.stage = Wait::Over;
-        Poll::Ready(Ok(()))
     }
 }
 
 impl Future for RoomFuture {
-    type Output = Result<(), Refused>;
+    type Output = Room;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Room> {
         let this = self.get_mut();
         if !this.shared.process.is_current() {
             return this.poll_in_child();
@@ -427,36 +396,17 @@ impl Future for RoomFuture {
                 return Poll::Ready(answer);
             }
         }
-        // A task that waits for its own pool polls its child meanwhile: all room may be held by such tasks.
-        if !this.is_for_permit
-            && this.shared.is_own_worker()
-            && let Wait::Entered(entry, ticket) = &this.stage
-            && let Some(Request::Task(job)) = this.shared.give_up(entry, *ticket)
-        {
-            this.stage = Wait::Over;
-            if this.shared.poll_waiting(&job, context) {
-                return Poll::Ready(Ok(()));
-            }
-            this.was_polled = true;
-            // At the back of the wait queue.
-            if let Poll::Ready(answer) = this.enter(Some(job)) {
-                return Poll::Ready(answer);
-            }
-        }
         let Wait::Entered(entry, _) = &this.stage else {
-            return this.poll_in_place(context);
+            return Poll::Pending;
         };
         let Some(outcome) = entry.poll(context.waker()) else {
             return Poll::Pending;
         };
         this.stage = Wait::Over;
-        match outcome {
-            Ok(_) => Poll::Ready(Ok(())),
-            Err((_, request)) => match this.refused(SubmitError::Released, task_of(request)) {
-                Poll::Ready(refused) => Poll::Ready(refused),
-                Poll::Pending => this.poll_in_place(context),
-            },
-        }
+        Poll::Ready(match outcome {
+            Ok(loan) => Ok(Loan::from_raw(loan)),
+            Err((_, request)) => Err((SubmitError::Released, task_of(request))),
+        })
     }
 }
 
@@ -484,7 +434,7 @@ pub(crate) struct Answer<A> {
 impl<A> Answer<A> {
     pub(crate) fn new<O>(wait: RoomFuture, answer: A) -> Self
     where
-        A: FnOnce(Result<(), Refused>) -> O,
+        A: FnOnce(Room) -> O,
     {
         let answer = Some(answer);
         Self { wait, answer }
@@ -496,7 +446,7 @@ impl<A> Unpin for Answer<A> {}
 
 impl<A, O> Future for Answer<A>
 where
-    A: FnOnce(Result<(), Refused>) -> O,
+    A: FnOnce(Room) -> O,
 {
     type Output = O;
 

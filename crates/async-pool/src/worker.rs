@@ -5,7 +5,8 @@
 //! timers, so a poll that does not return delays neither for longer than [`WATCH`].
 //!
 //! A worker takes the admission's lock once in a round: for new tasks, and for the ends of all tasks that have ended in the
-//! last round. Whoever would notice that an end is not counted yet counts it ([`Shared::end_for_workers`]).
+//! last round. A round ends after [`MOST_LOCAL`] polls, or after the time that [`Pace`] allows. A caller that could observe
+//! the delay of an end counts the pending ends first ([`Shared::end_for_workers`]).
 //!
 //! # Invariants
 //! 1. A task in a run queue is found: a worker parks only after it has entered the set of idle workers and has then seen
@@ -34,16 +35,18 @@ use sync_shim::foreign::{discard, drop_quietly, guarded};
 use sync_shim::thread::Tag;
 use sync_shim::{Mutex, Parker, Process};
 
-use crate::admission::{Admission, Effects, Job, State};
-use crate::task::{Ended, Ran};
+use crate::admission::{Admission, Effects, Job, PATIENCE, State, has_slack};
+use crate::pace::Pace;
+use crate::task::{Ended, Place, Ran};
 use crate::timers::{NEVER, Timers};
 
 /// Most tasks that a worker takes from the inbox in a round.
 const MOST_NEW: usize = 64;
 /// Most tasks of its own queue that a worker runs in a round.
 const MOST_LOCAL: usize = 128;
-/// How long timers and queued tasks of a worker that is stuck in a poll may wait for an idle one.
+/// How long timers and queued tasks of a worker that is stuck in a poll may wait until another worker looks.
 pub(crate) const WATCH: Duration = Duration::from_millis(5);
+const WATCH_NANOS: u64 = WATCH.as_nanos() as u64;
 
 /// The part of a pool that workers, tasks and handles share.
 pub(crate) struct Shared {
@@ -86,18 +89,96 @@ impl Inbox {
             searching: 0,
         }
     }
+
+    pub(crate) fn has_slack(&self) -> bool {
+        has_slack(self.queue.capacity(), self.queue.len())
+    }
+
+    /// Frees the memory of a peak.
+    pub(crate) fn shrink(&mut self) {
+        self.queue.shrink_to_fit();
+    }
 }
 
 struct Worker {
     queue: CachePadded<Mutex<RunQueue>>,
     timers: Timers,
     parker: Parker,
+    /// Number of rounds. One that stands still shows the other workers that a poll does not return.
+    // Relaxed: a hint.
+    rounds: AtomicUsize,
 }
+
+/// How a task came to a run queue. Each lane has its turn, a round long, so that many tasks of one kind, or long polls, do not
+/// delay those of another.
+#[derive(Clone, Copy)]
+enum Lane {
+    /// It has just started, or was woken by another thread.
+    New,
+    /// A timer has woken it.
+    Timer,
+    /// A task of this worker has woken it.
+    Local,
+}
+
+const LANES: usize = 3;
 
 #[derive(Default)]
 struct RunQueue {
-    jobs: VecDeque<Job>,
+    lanes: [VecDeque<Job>; LANES],
+    /// The lane whose turn it is.
+    turn: usize,
     ended: Batch,
+}
+
+impl RunQueue {
+    fn push(&mut self, lane: Lane, job: Job) {
+        self.lanes[lane as usize].push_back(job);
+    }
+
+    /// Takes the next task of the lane whose turn it is, or of the next one that has any.
+    fn pop(&mut self) -> Option<Job> {
+        (self.turn..self.turn + LANES).find_map(|lane| {
+            let job = self.lanes[lane % LANES].pop_front()?;
+            self.turn = lane % LANES;
+            Some(job)
+        })
+    }
+
+    /// Ends the turn of a lane.
+    fn pass(&mut self) {
+        self.turn = (self.turn + 1) % LANES;
+    }
+
+    fn len(&self) -> usize {
+        self.lanes.iter().map(VecDeque::len).sum()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lanes.iter().all(VecDeque::is_empty)
+    }
+
+    /// Takes half of each lane, the oldest tasks.
+    fn take_half(&mut self) -> [VecDeque<Job>; LANES] {
+        self.lanes.each_mut().map(|lane| {
+            let half = lane.len().div_ceil(2);
+            lane.drain(..half).collect()
+        })
+    }
+
+    fn has_slack(&self) -> bool {
+        let lanes = self.lanes.iter().map(|lane| (lane.capacity(), lane.len()));
+        let ended = (self.ended.capacity(), self.ended.len());
+        lanes
+            .chain([ended])
+            .any(|(capacity, len)| has_slack(capacity, len))
+    }
+
+    /// Frees the memory of a peak.
+    fn shrink(&mut self) {
+        self.lanes.iter_mut().for_each(VecDeque::shrink_to_fit);
+        self.ended.shrink_to_fit();
+    }
 }
 
 /// Tasks that have ended, and whose ends are not counted yet, so they hold room.
@@ -120,6 +201,10 @@ pub(crate) struct WorkerRef {
     number: u32,
     /// Address of the data of the waker of the task that is being polled. Only this worker uses it.
     polled: AtomicUsize,
+    /// Key of that task, if it is live, plus one. Only this worker uses it.
+    key: AtomicUsize,
+    /// Whether the worker fires timers. Only this worker uses it.
+    fires: AtomicBool,
 }
 
 impl WorkerRef {
@@ -127,13 +212,24 @@ impl WorkerRef {
         &self.shared.workers[self.number as usize].timers
     }
 
-    /// Notes the waker of the task that this worker polls next.
-    pub(crate) fn polls(&self, waker: &Waker) {
+    /// Notes the task that this worker polls next.
+    pub(crate) fn polls(&self, waker: &Waker, place: Option<Place>) {
         self.polled.store(waker.data().addr(), Relaxed);
+        let key = match place {
+            Some(Place::Started(key)) => key + 1,
+            // A cancelled task that has not started.
+            _ => 0,
+        };
+        self.key.store(key, Relaxed);
     }
 
-    /// Has somebody look after a timer that this worker has just set for `waker`, if its poll may wait for that: in a
-    /// `block_on`, which has a waker of its own. Any other timer is looked after once the poll has returned.
+    /// Notes that the poll has returned.
+    pub(crate) fn has_polled(&self) {
+        self.key.store(0, Relaxed);
+    }
+
+    /// Wakes the watcher for a timer set inside a nested `block_on`, which has a waker of its own: this worker may block until
+    /// that timer fires. Any other timer is looked after once the poll has returned.
     pub(crate) fn armed(&self, waker: &Waker) {
         if self.polled.load(Relaxed) != waker.data().addr() {
             self.shared.call_watcher();
@@ -175,6 +271,7 @@ impl Shared {
                         queue: CachePadded::new(Mutex::new(RunQueue::default())),
                         timers: Timers::new(),
                         parker: Parker::new(),
+                        rounds: AtomicUsize::new(0),
                     })
                 })
                 .collect(),
@@ -225,17 +322,35 @@ impl Shared {
         Tag { group, depth }.set();
     }
 
-    fn own_number(&self) -> Option<usize> {
+    /// Calls `look` if the calling thread is one of the workers.
+    fn with_own<T>(&self, look: impl FnOnce(&Arc<WorkerRef>) -> T) -> Option<T> {
         with_current(|current| {
-            let worker = current?;
-            std::ptr::eq(Arc::as_ptr(&worker.shared), self).then_some(worker.number as usize)
+            let worker = current.filter(|worker| std::ptr::eq(Arc::as_ptr(&worker.shared), self));
+            worker.map(look)
         })
+    }
+
+    fn own_number(&self) -> Option<usize> {
+        self.with_own(|worker| worker.number as usize)
+    }
+
+    /// Key of the live task of this pool that the calling thread polls.
+    pub(crate) fn own_task(&self) -> Option<usize> {
+        self.with_own(|worker| worker.key.load(Relaxed).checked_sub(1))?
     }
 
     /// Puts a task into the calling worker's queue, or into the inbox.
     pub(crate) fn schedule(&self, job: Job) {
-        match self.own_number() {
-            Some(worker) => self.push(worker, job),
+        let own = self.with_own(|worker| {
+            let lane = if worker.fires.load(Relaxed) {
+                Lane::Timer
+            } else {
+                Lane::Local
+            };
+            (worker.number as usize, lane)
+        });
+        match own {
+            Some((worker, lane)) => self.push(worker, lane, job),
             // A forked child has no workers, and a thread of the parent may have held the lock.
             None if !self.process.is_current() => std::mem::forget(job),
             None => {
@@ -248,10 +363,10 @@ impl Shared {
         }
     }
 
-    fn push(&self, worker: usize, job: Job) {
+    fn push(&self, worker: usize, lane: Lane, job: Job) {
         let mut queue = self.workers[worker].queue.lock();
-        queue.jobs.push_back(job);
-        let is_alone = queue.jobs.len() == 1;
+        queue.push(lane, job);
+        let is_alone = queue.len() == 1;
         drop(queue);
         // After the push: a worker that parks enters the idle set before its last look at the queues. One task alone is run
         // by this worker next, unless the current poll does not return: the watcher sees that.
@@ -332,11 +447,11 @@ impl Shared {
     fn carry_out(&self, mut effects: Effects, own: Option<usize>) {
         self.unpark(effects.woken);
         if let (Some(worker), Some(job)) = (own, effects.start.take()) {
-            self.push(worker, job);
+            self.push(worker, Lane::New, job);
             effects
                 .more
                 .drain(..)
-                .for_each(|job| self.push(worker, job));
+                .for_each(|job| self.push(worker, Lane::New, job));
         }
         // USER CODE: wakers. Panics are caught.
         effects.wakes.wake_all();
@@ -359,19 +474,21 @@ impl Shared {
         if !self.process.is_current() {
             return;
         }
-        for worker in &self.workers {
-            let mut queue = worker.queue.lock();
-            if queue.ended.is_empty() {
-                continue;
-            }
-            let mut batch = std::mem::take(&mut queue.ended);
-            drop(queue);
-            self.end(&mut batch);
-            let mut queue = worker.queue.lock();
-            // So that the worker need not allocate again.
-            if queue.ended.capacity() == 0 {
-                queue.ended = batch;
-            }
+        (0..self.workers.len()).for_each(|worker| self.end_for_worker(worker));
+    }
+
+    fn end_for_worker(&self, worker: usize) {
+        let mut queue = self.workers[worker].queue.lock();
+        if queue.ended.is_empty() {
+            return;
+        }
+        let mut batch = std::mem::take(&mut queue.ended);
+        drop(queue);
+        self.end(&mut batch);
+        let mut queue = self.workers[worker].queue.lock();
+        // So that the worker need not allocate again.
+        if queue.ended.capacity() == 0 {
+            queue.ended = batch;
         }
     }
 
@@ -397,37 +514,43 @@ impl Shared {
     /// The whole life of a worker. Returns when the pool has ended.
     pub(crate) fn work(self: &Arc<Self>, number: usize) {
         let entered = Entered::new(self, number);
-        let (mut due, mut batch) = (Vec::new(), Vec::new());
+        let mut own = Own::new(Arc::clone(&entered.0));
         let mut spin = AdaptiveSpin::new();
         loop {
-            while self.round(&entered.0, &mut due, &mut batch) || self.search(number, &mut due) {}
+            while self.round(&mut own) || self.search(&mut own) {}
             spin.look(|| self.has_new.load(Acquire));
-            if self.rest(number) {
+            if self.rest(&mut own) {
                 return;
             }
+            own.pace.slept();
             spin.woke();
         }
     }
 
     /// Fires due timers, takes new tasks and runs local ones, each up to a bound. Returns whether there was any work.
-    fn round(
-        self: &Arc<Self>,
-        worker: &Arc<WorkerRef>,
-        due: &mut Vec<Waker>,
-        batch: &mut Batch,
-    ) -> bool {
-        let own = &self.workers[worker.number as usize];
-        let fired = own.timers.next() != NEVER && own.timers.fire(self.now(), due);
-        std::mem::swap(batch, &mut own.queue.lock().ended);
+    fn round(self: &Arc<Self>, own: &mut Own) -> bool {
+        let Worker {
+            queue,
+            timers,
+            rounds,
+            ..
+        } = &*self.workers[own.number()];
+        rounds.store(rounds.load(Relaxed).wrapping_add(1), Relaxed);
+        let now = (timers.next() != NEVER).then(|| self.now());
+        let fired = now.is_some_and(|now| own.fire(timers, now));
+        own.pace.begin(now);
+        if let Some(now) = own.pace.last_look() {
+            self.watch_over(own, now);
+        }
+        std::mem::swap(&mut own.batch, &mut queue.lock().ended);
         self.section(|state, effects| {
-            state.end_all(batch, effects);
+            state.end_all(&own.batch, effects);
             let inbox = &mut state.inbox;
             let new = inbox.queue.len().min(MOST_NEW);
             let share = new.div_ceil(self.workers.len());
             if share > 0 {
-                // To the back, so that neither new tasks nor local ones wait for a whole round of the other. No task is
-                // kept where the other workers do not see it: a poll may not return.
-                own.queue.lock().jobs.extend(inbox.queue.drain(..share));
+                // No task is kept where the other workers do not see it: a poll may not return.
+                queue.lock().lanes[Lane::New as usize].extend(inbox.queue.drain(..share));
                 if inbox.queue.is_empty() {
                     self.has_new.store(false, Release);
                 }
@@ -436,43 +559,51 @@ impl Shared {
             if !inbox.queue.is_empty() {
                 effects.woken = self.wake_one(inbox);
             }
+            if state.is_wanting() && !queue.lock().is_empty() {
+                state.stir();
+                if let Some(now) = own.pace.last_look() {
+                    state.relieve(now, false, effects);
+                }
+            }
         });
-        Self::show(batch);
-        let (mut last, mut ran) = (Ran::Pending, 0);
+        Self::show(&mut own.batch);
+        let (mut last, mut ran, mut is_over) = (Ran::Pending, 0, false);
         loop {
-            let mut queue = own.queue.lock();
+            let mut jobs = queue.lock();
             match std::mem::replace(&mut last, Ran::Pending) {
                 Ran::Pending => {}
                 // At the back, so that a task that wakes itself does not starve others.
-                Ran::Woken(job) => queue.jobs.push_back(job),
+                Ran::Woken(job) => jobs.push(Lane::Local, job),
                 // Under the lock: a waiter that comes later finds the task in the batch.
                 Ran::Ended(job, ended) if job.is_awaited() => {
-                    std::mem::swap(batch, &mut queue.ended);
-                    batch.push((job, ended));
+                    std::mem::swap(&mut own.batch, &mut jobs.ended);
+                    own.batch.push((job, ended));
                 }
-                Ran::Ended(job, ended) => queue.ended.push((job, ended)),
+                Ran::Ended(job, ended) => jobs.ended.push((job, ended)),
             }
-            if !batch.is_empty() {
-                drop(queue);
-                self.end(batch);
+            if !own.batch.is_empty() {
+                drop(jobs);
+                self.end(&mut own.batch);
                 continue;
             }
-            if ran == MOST_LOCAL {
+            if is_over || ran == MOST_LOCAL {
+                jobs.pass();
                 return true;
             }
-            let Some(job) = queue.jobs.pop_front() else {
+            let Some(job) = jobs.pop() else {
                 return fired || ran > 0;
             };
-            let has_more = !queue.jobs.is_empty();
-            drop(queue);
+            let has_more = !jobs.is_empty();
+            drop(jobs);
             // The poll may not return. Other tasks are for any idle worker, timers for the watcher.
             if self.idle.load(SeqCst) > 0
-                && (has_more || own.timers.next() != NEVER && !self.is_watched.load(SeqCst))
+                && (has_more || timers.next() != NEVER && !self.is_watched.load(SeqCst))
             {
                 self.call_for_help();
             }
-            last = job.run(worker);
+            last = job.run(&own.worker);
             ran += 1;
+            is_over = own.pace.polled() && own.pace.looked(self.now());
         }
     }
 
@@ -489,37 +620,61 @@ impl Shared {
     }
 
     /// Takes half of another worker's queue, or fires the overdue timers of another worker.
-    fn search(self: &Arc<Self>, number: usize, due: &mut Vec<Waker>) -> bool {
-        if self.steal(number) {
+    fn search(self: &Arc<Self>, own: &mut Own) -> bool {
+        let number = own.number();
+        if self.others(number).any(|other| self.steal(number, other)) {
             return true;
         }
-        let count = self.workers.len();
-        let now = (0..count)
-            .any(|at| self.workers[at].timers.next() != NEVER)
-            .then(|| self.now());
+        let has_timers = self
+            .workers
+            .iter()
+            .any(|worker| worker.timers.next() != NEVER);
+        let now = has_timers.then(|| self.now());
         now.is_some_and(|now| {
-            let others = (1..count).map(|step| (number + step) % count);
             let mut fired = false;
-            for other in others {
-                fired |= self.workers[other].timers.fire(now, due);
+            for other in self.others(number) {
+                fired |= own.fire(&self.workers[other].timers, now);
             }
             fired
         })
     }
 
-    fn steal(&self, number: usize) -> bool {
-        let count = self.workers.len();
-        for step in 1..count {
-            let mut from = self.workers[(number + step) % count].queue.lock();
-            let half = from.jobs.len().div_ceil(2);
-            if half > 0 {
-                let stolen: Vec<Job> = from.jobs.drain(..half).collect();
-                drop(from);
-                self.workers[number].queue.lock().jobs.extend(stolen);
-                return true;
+    /// Once in a while, does for each worker that is stuck in a poll what it cannot do meanwhile: takes queued tasks, fires
+    /// timers and counts ends. For a pool without idle workers, one of which would be the watcher.
+    fn watch_over(self: &Arc<Self>, own: &mut Own, now: u64) {
+        if now.saturating_sub(own.watched) < WATCH_NANOS {
+            return;
+        }
+        own.watched = now;
+        let number = own.number();
+        for other in self.others(number) {
+            let Worker { timers, rounds, .. } = &*self.workers[other];
+            let rounds = rounds.load(Relaxed);
+            if std::mem::replace(&mut own.seen[other], rounds) == rounds {
+                self.steal(number, other);
+                while own.fire(timers, now) {}
+                self.end_for_worker(other);
             }
         }
-        false
+    }
+
+    fn others(&self, number: usize) -> impl Iterator<Item = usize> + use<> {
+        let count = self.workers.len();
+        (1..count).map(move |step| (number + step) % count)
+    }
+
+    fn steal(&self, number: usize, other: usize) -> bool {
+        let mut from = self.workers[other].queue.lock();
+        if from.is_empty() {
+            return false;
+        }
+        let stolen = from.take_half();
+        drop(from);
+        let mut queue = self.workers[number].queue.lock();
+        for (lane, mut jobs) in queue.lanes.iter_mut().zip(stolen) {
+            lane.append(&mut jobs);
+        }
+        true
     }
 
     fn has_work(&self, inbox: &Inbox) -> bool {
@@ -527,16 +682,21 @@ impl Shared {
             || self
                 .workers
                 .iter()
-                .any(|worker| !worker.queue.lock().jobs.is_empty())
+                .any(|worker| !worker.queue.lock().is_empty())
     }
 
     /// Parks until there is work. Returns `true` if the pool has ended.
-    fn rest(self: &Arc<Self>, number: usize) -> bool {
+    fn rest(self: &Arc<Self>, own: &mut Own) -> bool {
+        let number = own.number();
         if self.over.load(Acquire) {
             let ends = self.section(|state, _| state.may_end(number));
             if ends {
                 return true;
             }
+        }
+        let is_wanting = self.admission.look(State::is_wanting);
+        if is_wanting && self.relieve() {
+            return false;
         }
         let watches = self.admission.change(|state| {
             let inbox = &mut state.inbox;
@@ -557,13 +717,52 @@ impl Shared {
         let Some(watches) = watches else {
             return false;
         };
-        self.park(number, watches);
+        let has_slack = self.shrink(own);
+        let most = match (watches, is_wanting || has_slack) {
+            (true, _) => Some(WATCH),
+            (false, true) => Some(Duration::from_nanos(PATIENCE)),
+            (false, false) => None,
+        };
+        self.park(number, most);
         self.admission
             .change(|state| self.leave_idle(&mut state.inbox, number));
         if watches {
             self.end_for_workers();
         }
         false
+    }
+
+    /// Frees the memory of a peak once it has not been needed for [`PATIENCE`]. Returns whether there is some to free later.
+    fn shrink(&self, own: &mut Own) -> bool {
+        let Worker { queue, timers, .. } = &*self.workers[own.number()];
+        let has_slack = self.admission.look(State::has_slack)
+            || own.has_slack()
+            || queue.lock().has_slack()
+            || timers.has_slack();
+        if !has_slack {
+            own.slack_since = None;
+            return false;
+        }
+        let now = self.now();
+        if now.saturating_sub(*own.slack_since.get_or_insert(now)) < PATIENCE {
+            return true;
+        }
+        self.admission.change(State::shrink);
+        own.shrink();
+        queue.lock().shrink();
+        timers.shrink();
+        false
+    }
+
+    /// Lends room to tasks for which others wait in vain. Returns whether one has started. Called by a worker that is about
+    /// to park.
+    fn relieve(&self) -> bool {
+        let now = self.now();
+        self.section(|state, effects| {
+            let is_idle = state.inbox.idle.len() + 1 == self.workers.len();
+            state.relieve(now, is_idle, effects);
+            effects.start.is_some()
+        })
     }
 
     /// Leaves the idle set, from which another thread may have taken the worker.
@@ -583,15 +782,16 @@ impl Shared {
         }
     }
 
-    fn park(&self, number: usize, watches: bool) {
+    /// Parks for `most` at most, and until the worker's first timer.
+    fn park(&self, number: usize, most: Option<Duration>) {
         let Worker { parker, timers, .. } = &*self.workers[number];
         let next = timers.next();
         let timer = self.instant_of(next);
         let mut slept = false;
         // USER CODE: the clock. If it panics the worker looks again.
         let _outcome = guarded(AssertUnwindSafe(|| {
-            let watch = watches.then(|| self.clock.after(WATCH)).flatten();
-            if let Some(when) = [timer, watch].into_iter().flatten().min() {
+            let end = most.and_then(|most| self.clock.after(most));
+            if let Some(when) = [timer, end].into_iter().flatten().min() {
                 slept = true;
                 self.clock.park_until(parker, when);
             }
@@ -600,6 +800,55 @@ impl Shared {
         if !slept {
             parker.park();
         }
+    }
+}
+
+/// The things that only a worker itself uses.
+struct Own {
+    worker: Arc<WorkerRef>,
+    pace: Pace,
+    due: Vec<Waker>,
+    batch: Batch,
+    /// Time of the last look at the other workers, and their rounds at that time.
+    watched: u64,
+    seen: Box<[usize]>,
+    /// Time since which lists had more memory than they need whenever the worker parked.
+    slack_since: Option<u64>,
+}
+
+impl Own {
+    fn new(worker: Arc<WorkerRef>) -> Self {
+        let workers = worker.shared.workers.len();
+        Self {
+            worker,
+            pace: Pace::new(),
+            due: Vec::new(),
+            batch: Vec::new(),
+            watched: 0,
+            seen: vec![0; workers].into(),
+            slack_since: None,
+        }
+    }
+
+    fn number(&self) -> usize {
+        self.worker.number as usize
+    }
+
+    /// Fires due timers, a bounded number. Their tasks go to the lane of timers. Returns whether there were any.
+    fn fire(&mut self, timers: &Timers, now: u64) -> bool {
+        self.worker.fires.store(true, Relaxed);
+        let fired = timers.fire(now, &mut self.due);
+        self.worker.fires.store(false, Relaxed);
+        fired
+    }
+
+    fn has_slack(&self) -> bool {
+        has_slack(self.batch.capacity(), 0)
+    }
+
+    /// Frees the memory of a peak.
+    fn shrink(&mut self) {
+        self.batch.shrink_to_fit();
     }
 }
 
@@ -613,6 +862,8 @@ impl Entered {
             // There are fewer workers than that.
             number: u32::try_from(number).unwrap_or(u32::MAX),
             polled: AtomicUsize::new(0),
+            key: AtomicUsize::new(0),
+            fires: AtomicBool::new(false),
         });
         CURRENT.with(|current| current.replace(Some(Arc::clone(&worker))));
         Self(worker)

@@ -20,12 +20,14 @@ struct Counting;
 
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
 
 // SAFETY: forwards to the system's allocator. The counters do not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.fetch_add(1, SeqCst);
-        IN_USE.fetch_add(layout.size(), SeqCst);
+        let in_use = IN_USE.fetch_add(layout.size(), SeqCst) + layout.size();
+        PEAK.fetch_max(in_use, SeqCst);
         // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
@@ -41,7 +43,8 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 const TASKS: usize = 10_000;
-const NAP: Duration = Duration::from_secs(1);
+// Shorter than the rest after which workers free memory.
+const NAP: Duration = Duration::from_millis(10);
 
 /// Runs one test at a time, under a watchdog.
 fn alone(test: impl FnOnce()) {
@@ -175,5 +178,45 @@ fn timers_that_are_due_together_cost_few_context_switches() {
         });
         let fewest = rounds.min().unwrap();
         assert!(fewest <= TASKS / 50, "{fewest}");
+    });
+}
+
+#[test]
+fn timers_that_are_due_together_take_no_memory_of_their_own() {
+    alone(|| {
+        let (pool, clock) = pool();
+        (0..TASKS).for_each(|_| pool.submit(nap()).unwrap());
+        wait_until_parked(&pool);
+        let before = IN_USE.load(SeqCst);
+        PEAK.store(before, SeqCst);
+        clock.advance(NAP);
+        pool.wait_idle().unwrap();
+        let more = PEAK.load(SeqCst) - before;
+        assert!(more < 16 * TASKS / 4, "{more} bytes");
+    });
+}
+
+#[test]
+fn a_pool_at_rest_frees_the_memory_of_a_peak() {
+    alone(|| {
+        let (pool, clock) = pool();
+        pool.spawn(nap()).unwrap().cancel();
+        pool.wait_idle().unwrap();
+        let before = IN_USE.load(SeqCst);
+        for _ in 0..3 {
+            (0..10 * TASKS).for_each(|_| pool.submit(nap()).unwrap());
+            wait_until_parked(&pool);
+            clock.advance(NAP);
+            pool.wait_idle().unwrap();
+        }
+        // The worker looks twice: once to see that there is more than it needs, once half a second later.
+        loop {
+            clock.advance(Duration::from_millis(600));
+            let left = IN_USE.load(SeqCst).saturating_sub(before);
+            if left < 16 * 1_024 {
+                break;
+            }
+            std::thread::yield_now();
+        }
     });
 }

@@ -286,13 +286,14 @@ impl error::Error for WaitError {}
 pub enum JoinError {
     /// The task panicked.
     Panicked(Panicked),
-    /// The task was cancelled before it started, by its handle or by a token.
+    /// The task was cancelled, by its handle, its group or a token: before it started, unless it is a future, which is dropped
+    /// at a suspension.
     Cancelled,
     /// No worker started the task in time; see
     /// [`TaskBuilder::start_before`](crate::TaskBuilder::start_before).
     Expired,
     /// The pool was released with `release_now` (or dropped under `DropPolicy::Discard`) before the
-    /// task started.
+    /// task started, or while a future was suspended.
     Released,
     /// The full pool discarded the task, see [`OnFull`](crate::OnFull).
     Discarded,
@@ -420,16 +421,16 @@ impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Panicked(panicked) => panicked.fmt(f),
-            Self::Cancelled => f.write_str("the task was cancelled before it started"),
+            Self::Cancelled => f.write_str("the task was cancelled before it ended"),
             Self::Expired => f.write_str("the task did not start in time"),
-            Self::Released => f.write_str("the pool was released before the task started"),
+            Self::Released => f.write_str("the pool was released before the task ended"),
             Self::Discarded => f.write_str("the full pool discarded the task"),
             Self::Taken => f.write_str("the task's value has already been taken"),
             Self::Forked => {
                 f.write_str("the task belongs to the parent process (this one was forked)")
             }
             Self::WouldDeadlock => {
-                f.write_str("deadlock: a worker cannot wait for an unstarted task of its own pool")
+                f.write_str("deadlock: a worker cannot wait here for a task of its own pool")
             }
         }
     }
@@ -461,6 +462,13 @@ pub enum BuildError {
         /// Maximum number of workers.
         capacity: usize,
     },
+    /// The number of workers of a pool of futures is out of range.
+    Workers {
+        /// Requested number of workers.
+        workers: usize,
+        /// Maximum number of workers. The minimum is 1.
+        most: usize,
+    },
     /// The ring of idle workers cannot be preallocated for an unlimited pool.
     PreallocateUnlimited,
     /// The ring of idle workers could not be allocated.
@@ -481,6 +489,9 @@ impl fmt::Display for BuildError {
             Self::ZeroCapacity => f.write_str("the capacity must be at least 1"),
             Self::WorkersAboveCapacity { workers, capacity } => {
                 write!(f, "{workers} workers exceed the capacity of {capacity}")
+            }
+            Self::Workers { workers, most } => {
+                write!(f, "a pool of futures has from 1 to {most} workers, not {workers}")
             }
             Self::PreallocateUnlimited => f.write_str("an unlimited pool cannot be preallocated"),
             Self::OutOfMemory(refused) => write!(

@@ -57,6 +57,14 @@ impl JoinHandle {
     pub fn join(self) -> std::thread::Result<()> {
         self.0.join()
     }
+
+    /// Whether the thread has ended, its thread-locals dropped. Always `false` in a model.
+    pub fn is_finished(&self) -> bool {
+        #[cfg(not(anthill_loom))]
+        return self.0.is_finished();
+        #[cfg(anthill_loom)]
+        return false;
+    }
 }
 
 /// Starts a thread. If that fails, `body` is dropped without being run.

@@ -47,7 +47,7 @@
 //! | submits from threads | block on the runtime, or a channel | `submit`, `spawn`, in the same queue as futures |
 //! | the bound changes at run time | permits are forgotten one by one as they are returned | `tune` |
 //! | shutdown | count the tasks yourself | `release`, `wait_released`; or `release_now`, which drops all futures |
-//! | a task that waits for a task of its own full pool | waits for ever | polls it in place |
+//! | a task that waits for a task of its own full pool | waits for ever | lends it its room |
 //!
 //! # When the runtime's `spawn` is the better choice
 //! - **Nothing has to be bounded**, or the number of tasks is bounded by something else, such as a limit on connections.

@@ -1,9 +1,12 @@
 //! Behaviour of pools of futures.
 
 mod adapters;
+mod cycles;
+mod fairness;
 #[cfg(unix)]
 mod forks;
 mod group;
+mod loans;
 mod map;
 mod runtimes;
 mod stress;

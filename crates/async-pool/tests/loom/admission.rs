@@ -1,12 +1,9 @@
 //! Room: permits, the wait queue, and waits that are given up.
 
-use std::sync::Arc;
-
-use async_pool::{AsyncPool, DropPolicy, JoinHandle, SubmitError};
-use sync_shim::Mutex;
+use async_pool::SubmitError;
 use sync_shim::model::spawn;
 
-use super::{Count, Signal, end, poll, pool};
+use super::{Count, end, poll, pool};
 
 /// Step A3 against A4: the room of a permit against a future's wait that is dropped. The task runs, or is dropped with its
 /// wait; the room is free.
@@ -112,61 +109,5 @@ fn a_release_racing_a_waiting_submit_returns_the_future() {
     drop(future);
     releases.join().unwrap();
     drop(permit);
-    end(&pool);
-}
-
-/// A task that waits for its own pool's room polls the child in place, against the end of another task that hands the
-/// child room.
-#[testkit::model(preemptions = 2)]
-fn a_child_polled_in_place_racing_room_for_it_ends_once() {
-    let pool = AsyncPool::builder()
-        .workers(2)
-        .capacity(2)
-        .drop_policy(DropPolicy::Drain)
-        .build()
-        .unwrap();
-    let (runs, inner) = (Count::new(), pool.clone());
-    pool.submit(async {}).unwrap();
-    let counted = runs.clone();
-    let parent = pool.spawn(async move {
-        let child = async move {
-            async_pool::yield_now().await;
-            counted.add();
-            5
-        };
-        inner.spawn_async(child).await.unwrap().await.unwrap()
-    });
-    assert_eq!(parent.unwrap().join().unwrap(), 5);
-    assert_eq!(runs.get(), 1);
-    pool.wait_idle().unwrap();
-    assert_eq!(pool.stats().submitted, 3);
-    end(&pool);
-}
-
-/// A waiting spawn is served, and its handle is awaited by the task that has all room, before the section that serves it has
-/// ended: the task polls the other one in place, because it waits until it knows where that is.
-#[testkit::model(preemptions = 2)]
-fn an_await_racing_the_room_of_its_task_polls_it_in_place() {
-    let pool = AsyncPool::builder()
-        .workers(1)
-        .capacity(1)
-        .queue_depth(1)
-        .drop_policy(DropPolicy::Drain)
-        .build()
-        .unwrap();
-    let (signal, slot) = (Signal::new(), Arc::new(Mutex::new(None)));
-    let permit = pool.try_reserve().unwrap();
-    let (waits, takes) = (Arc::clone(&signal).wait(), Arc::clone(&slot));
-    pool.submit(async move {
-        waits.await;
-        let handle: JoinHandle<u32> = takes.lock().take().unwrap();
-        assert_eq!(handle.await.unwrap(), 6);
-    })
-    .unwrap();
-    let returns = spawn(move || drop(permit));
-    *slot.lock() = Some(pool.spawn(async { 6 }).unwrap());
-    signal.set();
-    pool.wait_idle().unwrap();
-    returns.join().unwrap();
     end(&pool);
 }

@@ -10,6 +10,7 @@
 mod admission;
 mod group;
 mod life;
+mod loans;
 mod tasks;
 mod timers;
 

@@ -214,6 +214,25 @@ fn a_task_behind_a_blocking_poll_racing_a_parking_worker_is_run() {
     end(&pool);
 }
 
+/// Step W3 against S2: two tasks wait in the queue of a worker that blocks until one has run, and the other worker parks at that
+/// time. It sees them, or is woken: the clock stands still, so no watcher does.
+#[testkit::model(preemptions = 2)]
+fn two_tasks_behind_a_blocking_poll_racing_a_parking_worker_need_no_watcher() {
+    let pool = pool(2, 3);
+    let inner = pool.clone();
+    let blocks = pool.spawn(async move {
+        let done = Gate::new();
+        for _ in 0..2 {
+            let opens = done.clone();
+            inner.submit(async move { opens.open() }).unwrap();
+        }
+        done.wait();
+    });
+    blocks.unwrap().join().unwrap();
+    pool.wait_idle().unwrap();
+    end(&pool);
+}
+
 /// A join against the end of a task whose worker then runs a poll that blocks until the join has returned.
 #[testkit::model(preemptions = 3)]
 fn a_join_racing_an_end_does_not_wait_for_the_next_poll() {
