@@ -1,11 +1,14 @@
 //! `cargo xtask test`: runs the tests and doc tests of the pools and queues in memory; with
 //! `--all`, of all packages.
+//!
+//! Without `--all` it builds no database client and no C code; `cargo xtask hygiene` checks that.
 
 use std::env;
 use std::fs;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use serde_json::Value;
 use xshell::{Shell, cmd};
 
 use crate::process;
@@ -19,6 +22,8 @@ pub(crate) const LEFT_OUT: &str = "TESTKIT_LEFT_OUT";
 const INCREMENTAL: &str = "CARGO_INCREMENTAL";
 /// The prefix of crates that need a C compiler, and whose clients take most of the time to compile.
 const HEAVY: &str = "durable-queue";
+/// The prefix of the features that turn on these crates.
+const HEAVY_FEATURE: &str = "durable";
 /// The packages that `--all` builds. Also used to run the tests or examples of one package, because
 /// alone its dependencies would be built again with other features. Excludes xtask, which cargo has
 /// built already.
@@ -40,14 +45,12 @@ pub(crate) fn run(workspace: &Workspace, all: bool, one_core: bool) -> Result<()
     let incremental = env::var(INCREMENTAL).unwrap_or_else(|_| "0".to_owned());
     let _incremental = shell.push_env(INCREMENTAL, incremental);
 
-    let mut crates = workspace.crates()?;
-    crates.retain(|name| !name.starts_with(HEAVY));
-    let light = crates.iter().flat_map(|name| ["--package", package(name)]);
-    let light: Vec<&str> = light.chain(["--all-features"]).collect();
+    let light = light(workspace)?;
+    let light: Vec<_> = light.iter().map(String::as_str).collect();
     let (packages, names) = if all {
         (&WHOLE[..], "all packages".to_owned())
     } else {
-        (&light[..], crates.join(", "))
+        (&light[..], in_memory(workspace)?.join(", "))
     };
     let place = if one_core { " on one core" } else { "" };
     let steps = [COMPILE, TESTS, DOC_TESTS];
@@ -69,6 +72,33 @@ pub(crate) fn run(workspace: &Workspace, all: bool, one_core: bool) -> Result<()
     };
     println!("test: all passed{place}, {seconds} s; {summary}");
     Ok(())
+}
+
+/// The crates of the pools and the queues in memory.
+fn in_memory(workspace: &Workspace) -> Result<Vec<String>> {
+    let mut crates = workspace.crates()?;
+    crates.retain(|name| !name.starts_with(HEAVY));
+    Ok(crates)
+}
+
+/// The arguments by which cargo selects the crates in memory, with all features but those that turn
+/// on durable queues, as `--all-features` does.
+pub(crate) fn light(workspace: &Workspace) -> Result<Vec<String>> {
+    let shell = workspace.shell()?;
+    let metadata = cmd!(shell, "cargo metadata --no-deps --format-version 1");
+    let metadata: Value = serde_json::from_str(&metadata.quiet().read()?)?;
+    let mut arguments = Vec::new();
+    for name in in_memory(workspace)? {
+        let name = package(&name);
+        arguments.extend(["--package".to_owned(), name.to_owned()]);
+        let mut packages = metadata["packages"].as_array().into_iter().flatten();
+        let manifest = packages.find(|it| it["name"] == name);
+        let features = manifest.and_then(|it| it["features"].as_object());
+        let features = features.with_context(|| format!("cargo does not list {name}"))?;
+        let features = features.keys().filter(|it| !it.starts_with(HEAVY_FEATURE));
+        arguments.extend(features.map(|feature| format!("--features={name}/{feature}")));
+    }
+    Ok(arguments)
 }
 
 /// How to run the tests that need a server.

@@ -6,6 +6,7 @@
 mod circles;
 mod figures;
 mod forks;
+mod light;
 mod mentions;
 mod models;
 mod names;
@@ -48,6 +49,7 @@ pub(crate) fn run(workspace: &Workspace, build: bool) -> Result<()> {
     offences.extend(names::check(workspace)?);
     offences.extend(waits::check(workspace, &config.waits)?);
     offences.extend(deps::too_many(workspace)?);
+    offences.extend(light::check(workspace)?);
     if let Err(error) = cmutants::check_list(workspace) {
         offences.push(format!("{error:#}"));
     }
