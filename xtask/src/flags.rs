@@ -46,12 +46,10 @@ xflags::xflags! {
             optional --seed seed: u64
         }
 
-        /// Tries the concurrency mutants, each of which a model or a test must detect.
+        /// Tries the mutants, each of which a model or a test must detect.
         cmd cmutants {
             /// Only the mutants whose id contains this; several parts are separated by commas.
             optional --only id: String
-            /// Only mutants without a line in xtask/cmutants/fates.tsv.
-            optional --new
             /// Mutants tried at a time, each in its own copy of the tree (default 1).
             optional --jobs jobs: usize
             /// Also try the mutants that are listed as equivalent, which must survive.

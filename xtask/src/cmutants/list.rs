@@ -11,7 +11,11 @@ use crate::workspace::Workspace;
 
 /// Relative to the root.
 const FOLDER: &str = "xtask/cmutants";
-const KINDS: [&str; 5] = ["ordering", "notify", "recheck", "swap", "state"];
+const KINDS: [&str; 5] = ["ordering", "notify", "recheck", "swap", STATEMENT];
+/// A mistake in a statement of a database, which no tool makes.
+const STATEMENT: &str = "statement";
+/// The ends of the files that contain statements.
+const STATEMENTS: [&str; 4] = [".sql", ".lua", "/sql.rs", "/schema.rs"];
 
 /// A mutant: a wrong edit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -130,21 +134,6 @@ pub(crate) fn check_texts(workspace: &Workspace, mutants: &[Mutant]) -> Result<(
     Ok(())
 }
 
-/// Checks that every mutant can be applied and was tried.
-pub(crate) fn check(workspace: &Workspace) -> Result<()> {
-    let mutants = load(workspace)?;
-    check_texts(workspace, &mutants)?;
-    let known = super::report::recorded(workspace)?;
-    for Mutant { id, .. } in &mutants {
-        let is_tried = known.contains_key(id);
-        ensure!(
-            is_tried,
-            "mutant {id} was never tried: run `cargo xtask cmutants --new`"
-        );
-    }
-    Ok(())
-}
-
 /// The file format of a list.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -160,6 +149,11 @@ fn parse(package: &str, text: &str) -> Result<Vec<Mutant>> {
         ensure!(file.starts_with(&folder), "{id}: {file} is not in {folder}");
         let (is_known, kinds) = (KINDS.contains(&kind.as_str()), KINDS.join(", "));
         ensure!(is_known, "{id}: unknown kind; the kinds are {kinds}");
+        let has_statements = STATEMENTS.iter().any(|end| file.ends_with(end));
+        ensure!(
+            kind != STATEMENT || has_statements,
+            "{id}: {file} contains no SQL or Lua"
+        );
         let changes = !mutant.find.is_empty() && mutant.find != mutant.replace;
         ensure!(changes, "{id} changes nothing");
         package.clone_into(&mut mutant.package);
@@ -235,6 +229,8 @@ models = ['submit', 'release']
     fn an_entry_with_a_wrong_or_missing_value_is_refused() {
         for (right, wrong) in [
             ("'notify'", "'typo'"),
+            ("'notify'", "'state'"),
+            ("'notify'", "'statement'"),
             ("crates/x/", "crates/y/"),
             ("replace = ''", ""),
             ("models = [", "model = ["),

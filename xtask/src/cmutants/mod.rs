@@ -1,7 +1,8 @@
-//! `cargo xtask cmutants`: checks that models and tests detect wrong synchronization.
+//! `cargo xtask cmutants`: checks that models and tests detect wrong synchronization, and wrong
+//! statements of SQL and Lua.
 //!
 //! A mutant is a small wrong edit that no other tool makes: an ordering weakened, a notify deleted,
-//! a re-check removed, two steps swapped. For each, the loom models of its crate are built in a
+//! a re-check removed, two steps swapped, a condition of a statement dropped. For each, the loom models of its crate are built in a
 //! copy of the tree, and one of them must fail. For mistakes that no model can detect (in code that
 //! the models' cfg replaces, or in a guess about time), the mutant names ordinary tests instead or
 //! in addition.
@@ -29,8 +30,7 @@ use copy::Copy;
 use list::Mutant;
 
 pub(crate) use copy::write_if_changed;
-pub(crate) use list::{check as check_list, load};
-pub(crate) use report::recorded;
+pub(crate) use list::{check_texts, load};
 
 /// The result of a mutant.
 #[derive(Debug)]
@@ -50,14 +50,9 @@ enum Fate {
 pub(crate) fn run(workspace: &Workspace, flags: &flags::Cmutants) -> Result<()> {
     let begin = Instant::now();
     let mut mutants = list::load(workspace)?;
-    let listed: Vec<_> = mutants.iter().map(|mutant| mutant.id.clone()).collect();
     if let Some(only) = &flags.only {
         mutants.retain(|mutant| only.split(',').any(|part| mutant.id.contains(part)));
         ensure!(!mutants.is_empty(), "no mutant id contains `{only}`");
-    }
-    if flags.new {
-        let known = report::recorded(workspace)?;
-        mutants.retain(|mutant| !known.contains_key(&mutant.id));
     }
     list::check_texts(workspace, &mutants)?;
 
@@ -74,10 +69,13 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Cmutants) -> Result<()> 
     let mut fates = parallel::map(run, flags.jobs.unwrap_or(1), prepare, attempt)?;
     fates.extend(spared.into_iter().map(|mutant| (mutant, Fate::Survived)));
 
-    report::record(workspace, &fates, &listed)?;
     let summary = report::summary(&fates);
-    let is_right = fates.iter().all(|it| report::is_right(it.0, &it.1));
-    ensure!(is_right, "{summary}");
+    let wrong: Vec<_> = fates
+        .iter()
+        .filter(|it| !report::is_right(it.0, &it.1))
+        .map(|(mutant, fate)| format!("{}: {}\n", mutant.id, report::verdict(mutant, fate)))
+        .collect();
+    ensure!(wrong.is_empty(), "{}{summary}", wrong.concat());
     println!("{summary}, {:.0} s", begin.elapsed().as_secs_f32());
     Ok(())
 }

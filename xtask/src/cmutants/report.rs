@@ -1,17 +1,7 @@
-//! The report of the mutants: a line each, a summary, and the record of fates.
-
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::fs;
-
-use anyhow::{Context, Result};
+//! The report of the mutants: a line each, and a summary.
 
 use super::Fate;
 use super::list::Mutant;
-use crate::workspace::Workspace;
-
-/// A line per mutant with its id and its fate. Relative to the root.
-pub(crate) const RECORD: &str = "xtask/cmutants/fates.tsv";
 
 /// Whether the fate is the one that the list expects.
 pub(crate) fn is_right(mutant: &Mutant, fate: &Fate) -> bool {
@@ -47,44 +37,6 @@ pub(crate) fn summary(fates: &[(&Mutant, Fate)]) -> String {
         count(|fate| matches!(fate, Fate::TimedOut { .. })),
         count(|fate| matches!(fate, Fate::Broken)),
     )
-}
-
-/// Reads the recorded fates, by id.
-pub(crate) fn recorded(workspace: &Workspace) -> Result<BTreeMap<String, String>> {
-    Ok(parse(&workspace.read(RECORD)?))
-}
-
-/// Updates the record: a line for each of `listed` that was tried now or before.
-pub(crate) fn record(
-    workspace: &Workspace,
-    fates: &[(&Mutant, Fate)],
-    listed: &[String],
-) -> Result<()> {
-    let text = update(recorded(workspace)?, fates, listed);
-    fs::write(workspace.root.join(RECORD), text).context(RECORD)
-}
-
-fn parse(text: &str) -> BTreeMap<String, String> {
-    let lines = text.lines().filter_map(|line| line.split_once('\t'));
-    let owned = lines.map(|(id, fate)| (id.to_owned(), fate.to_owned()));
-    owned.collect()
-}
-
-fn update(
-    mut record: BTreeMap<String, String>,
-    fates: &[(&Mutant, Fate)],
-    listed: &[String],
-) -> String {
-    for (mutant, fate) in fates {
-        record.insert(mutant.id.clone(), verdict(mutant, fate));
-    }
-    let mut text = String::new();
-    for id in listed {
-        if let Some(fate) = record.get(id) {
-            let _ = writeln!(text, "{id}\t{fate}");
-        }
-    }
-    text
 }
 
 #[cfg(test)]
@@ -124,13 +76,5 @@ mod tests {
             verdict(&equivalent, &killed()),
             "NOT EQUIVALENT: killed by x::m"
         );
-    }
-
-    #[test]
-    fn a_partial_run_updates_its_lines_and_keeps_those_of_other_listed_mutants() {
-        let listed = ["a", "b", "new"].map(str::to_owned);
-        let old = parse("b\ty::m (leak)\na\tSURVIVED\ngone\tz::m (leak)\n");
-        let new = update(old, &[(&mutant(false), killed())], &listed);
-        assert_eq!(new, "a\tx::m (deadlock)\nb\ty::m (leak)\n");
     }
 }

@@ -50,7 +50,7 @@ pub(crate) fn run(workspace: &Workspace, build: bool) -> Result<()> {
     offences.extend(waits::check(workspace, &config.waits)?);
     offences.extend(deps::too_many(workspace)?);
     offences.extend(light::check(workspace)?);
-    if let Err(error) = cmutants::check_list(workspace) {
+    if let Err(error) = cmutants::check_texts(workspace, &cmutants::load(workspace)?) {
         offences.push(format!("{error:#}"));
     }
     figures::print(workspace, &config.layers, build)?;

@@ -45,18 +45,13 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Vec<String>> {
     Ok(offences)
 }
 
-/// The tests that mutants, their fates and the list of models name, or parts of their names.
+/// The tests that mutants and the list of models name, or parts of their names.
 fn recorded_tests(workspace: &Workspace) -> Result<Vec<(String, String)>> {
     let mut tests = Vec::new();
     for mutant in cmutants::load(workspace)? {
         let filters = mutant.tests.iter().map(|filter| &filter.part);
         for filter in filters.chain(&mutant.models) {
             tests.push((format!("mutant {}", mutant.id), own_name(filter)));
-        }
-    }
-    for (id, fate) in cmutants::recorded(workspace)? {
-        if fate.contains("::") {
-            tests.push((format!("fate of {id}"), own_name(&fate)));
         }
     }
     for line in workspace.read(MODELS)?.lines().skip(1) {
@@ -67,7 +62,6 @@ fn recorded_tests(workspace: &Workspace) -> Result<Vec<(String, String)>> {
 
 /// The last part of a test's path, without the following remark or columns.
 fn own_name(path: &str) -> String {
-    let path = path.strip_prefix("test ").unwrap_or(path);
     let path = path.split([' ', '\t']).next().unwrap_or(path);
     last_part(path).to_owned()
 }
@@ -210,12 +204,7 @@ mod tests {
 
     #[test]
     fn recorded_tests_are_known_by_the_last_parts_of_their_paths() {
-        for path in [
-            "name",
-            "a::b::name",
-            "test a::name (assertion)",
-            "name (two locks)\t2\t9",
-        ] {
+        for path in ["name", "a::b::name", "name (two locks)\t2\t9"] {
             assert_eq!(own_name(path), "name");
         }
     }
