@@ -432,7 +432,11 @@ impl<R> AsyncWorkerPool<R> {
     }
 
     /// Submits a future, and waits asynchronously while the pool is full. The wait queue holds the future: it starts even
-    /// if this wait is not polled. If the wait is dropped before that, so is the future.
+    /// if this wait is not polled. If the wait is dropped before that, so is the future. A future that is refused, or dropped
+    /// with its wait, has not been polled.
+    ///
+    /// In a task of the pool it may start in the room of that task: see
+    /// [the crate's page](crate#tasks-that-wait-for-tasks-of-their-own-pool).
     ///
     /// # Errors
     /// As [`submit`](Self::submit).
@@ -729,14 +733,14 @@ impl<R> AsyncWorkerPool<R> {
     /// Async version of [`wait_idle`](Self::wait_idle).
     ///
     /// # Errors
-    /// [`Forked`](WaitError::Forked) in a forked child.
+    /// As `wait_idle`: a task of the pool, which is in flight itself, gets [`WouldDeadlock`](WaitError::WouldDeadlock).
     pub fn wait_idle_async(
         &self,
     ) -> impl Future<Output = Result<(), WaitError>> + Send + Unpin + use<R> {
         WaitFuture::new(self.shared(), Awaited::Idle)
     }
 
-    /// Blocks until a released pool has ended: it has no futures and no threads.
+    /// Blocks until a released pool has ended: it has no futures and no threads. It has not ended while a permit is held.
     ///
     /// # Errors
     /// As [`wait_idle`](Self::wait_idle).
@@ -762,7 +766,7 @@ impl<R> AsyncWorkerPool<R> {
     /// Async version of [`wait_released`](Self::wait_released). Threads that are ending may be left.
     ///
     /// # Errors
-    /// [`Forked`](WaitError::Forked) in a forked child.
+    /// As [`wait_idle_async`](Self::wait_idle_async).
     pub fn wait_released_async(
         &self,
     ) -> impl Future<Output = Result<(), WaitError>> + Send + Unpin + use<R> {

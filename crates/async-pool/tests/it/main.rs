@@ -655,3 +655,52 @@ fn a_task_behind_a_poll_that_blocks_is_stolen() {
         pool.wait_idle().unwrap();
     }
 }
+
+#[testkit::test]
+fn a_time_limit_around_the_spawn_of_a_boxed_future_is_a_task() {
+    let pool = pool(1, 2);
+    let inner = pool.clone();
+    let parent = pool.spawn(async move {
+        let child: std::pin::Pin<Box<dyn Future<Output = u32> + Send>> = Box::pin(async { 5 });
+        let spawned = async_pool::timeout(Duration::from_secs(60), inner.spawn_async(child)).await;
+        spawned.unwrap().unwrap().await.unwrap()
+    });
+    assert_eq!(parent.unwrap().join().unwrap(), 5);
+}
+
+#[testkit::test]
+fn a_time_limit_around_a_future_that_panics_drops_it_once() {
+    let live = Live::new();
+    let guard = live.one();
+    let mut limited = Box::pin(async_pool::timeout(Duration::from_secs(60), async move {
+        let _guard = guard;
+        panic!("out of ink")
+    }));
+    let poll = std::panic::AssertUnwindSafe(|| block_on(&mut limited).is_ok());
+    assert!(std::panic::catch_unwind(poll).is_err());
+    drop(limited);
+    assert_eq!(live.count(), 0);
+}
+
+#[testkit::test]
+fn a_time_limit_that_is_up_drops_the_future_at_once() {
+    let live = Live::new();
+    let guard = live.one();
+    let mut limited = Box::pin(async_pool::timeout(Duration::ZERO, async move {
+        let _guard = guard;
+        pending::<()>().await;
+    }));
+    assert!(block_on(&mut limited).is_err());
+    assert_eq!(live.count(), 0);
+}
+
+#[testkit::test]
+fn a_number_of_workers_that_is_out_of_range_is_named() {
+    for workers in [0, usize::MAX] {
+        let refused = AsyncPool::builder().workers(workers).build().unwrap_err();
+        assert!(
+            refused.to_string().contains(&workers.to_string()),
+            "{refused}"
+        );
+    }
+}
