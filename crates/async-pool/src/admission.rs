@@ -20,7 +20,7 @@ use pool_core::internals::{Events, Request, TicketList, WaitQueue, WaiterEntry, 
 use slab::Slab;
 use sync_shim::Mutex;
 
-use crate::family::{Families, Headed, Kin, Loan, Want};
+use crate::family::{ChildOf, Families, FamilyId, FamilyIndex, Want};
 use crate::task::{Ended, Place, Run};
 use crate::worker::Inbox;
 
@@ -38,16 +38,16 @@ pub(crate) type Job = Arc<dyn Run>;
 /// A task that has not started, and the family of the task that submitted it.
 pub(crate) struct Candidate {
     pub(crate) job: Job,
-    pub(crate) kin: Option<Kin>,
+    pub(crate) family: Option<FamilyId>,
 }
 
 /// A started task.
 struct Live {
     job: Job,
     /// The parent's family in which the task is counted, and whether the task is in the parent's room.
-    child_of: Loan,
+    child_of: ChildOf,
     /// The family whose parent the task is.
-    heads: Option<Headed>,
+    heads: Option<FamilyIndex>,
 }
 
 /// Work that a section defers until the lock is free.
@@ -219,8 +219,8 @@ impl State {
         }
         match job.take() {
             Some(job) => {
-                let kin = parent.map(|parent| self.kin(parent));
-                self.accept(Candidate { job, kin }, effects);
+                let family = parent.map(|parent| self.family(parent));
+                self.accept(Candidate { job, family }, effects);
             }
             None => self.reserved += 1,
         }
@@ -254,7 +254,7 @@ impl State {
     pub(crate) fn use_permit(
         &mut self,
         job: Job,
-        loan: Loan,
+        loan: ChildOf,
         parent: Option<usize>,
         effects: &mut Effects,
     ) {
@@ -264,36 +264,36 @@ impl State {
             let child_of = self.families.lend_to_task(lender);
             self.start(job, child_of, effects);
         } else {
-            let kin = parent.map(|parent| self.kin(parent));
-            self.accept(Candidate { job, kin }, effects);
+            let family = parent.map(|parent| self.family(parent));
+            self.accept(Candidate { job, family }, effects);
         }
     }
 
     /// Returns the room of an unused permit.
-    pub(crate) fn return_permit(&mut self, loan: Loan, effects: &mut Effects) {
+    pub(crate) fn return_permit(&mut self, loan: ChildOf, effects: &mut Effects) {
         self.reserved -= 1;
         let parent = self.families.return_permit(loan);
         self.refill(effects);
-        if let Some(kin) = parent {
-            self.serve(kin, effects);
+        if let Some(family) = parent {
+            self.lend_if_childless(family, effects);
         }
     }
 
-    fn accept(&mut self, Candidate { job, kin }: Candidate, effects: &mut Effects) {
+    fn accept(&mut self, Candidate { job, family }: Candidate, effects: &mut Effects) {
         self.counts.submitted += 1;
         if self.may_start() {
-            let child_of = self.families.count_child(kin);
+            let child_of = self.families.count_child(family);
             self.start(job, child_of, effects);
         } else {
             let ticket = self.pending.push(Candidate {
                 job: Arc::clone(&job),
-                kin,
+                family,
             });
             job.set_place(Place::Pending(ticket));
         }
     }
 
-    fn start(&mut self, job: Job, child_of: Loan, effects: &mut Effects) {
+    fn start(&mut self, job: Job, child_of: ChildOf, effects: &mut Effects) {
         let key = self.live.insert(Live {
             job: Arc::clone(&job),
             child_of,
@@ -306,10 +306,10 @@ impl State {
     }
 
     /// The family of a live task, which asks for room or waits for a queued task.
-    pub(crate) fn kin(&mut self, parent: usize) -> Kin {
+    pub(crate) fn family(&mut self, parent: usize) -> FamilyId {
         let parent = &mut self.live[parent];
-        let headed = *parent.heads.get_or_insert_with(|| self.families.found());
-        self.families.kin(headed)
+        let headed = *parent.heads.get_or_insert_with(|| self.families.create());
+        self.families.family(headed)
     }
 
     /// Notes that a live task waits for queued tasks or requests. Starts the first one at once in the room of the parent if that
@@ -320,27 +320,34 @@ impl State {
         wants: impl IntoIterator<Item = Want>,
         effects: &mut Effects,
     ) {
-        let kin = self.kin(parent);
-        wants
-            .into_iter()
-            .for_each(|want| self.families.want(kin, want));
-        self.serve(kin, effects);
+        let family = self.family(parent);
+        for want in wants {
+            let count = self.families.want(family, want);
+            // Half of them are stale, so the time of the search is that of the additions since the last one.
+            if count > 2 * (self.pending.len() + self.waiting.len()) + FEW {
+                self.families.forget(family, |want| match want {
+                    Want::Pending(ticket) => self.pending.contains(ticket),
+                    Want::Waiting(ticket) => self.waiting.contains(ticket),
+                });
+            }
+        }
+        self.lend_if_childless(family, effects);
     }
 
     /// Lends the room of a parent without live children to the first queued task that it waits for.
-    fn serve(&mut self, kin: Kin, effects: &mut Effects) {
-        if self.families.may_lend(kin) {
-            self.lend(kin, effects);
+    fn lend_if_childless(&mut self, family: FamilyId, effects: &mut Effects) {
+        if self.families.may_lend(family) {
+            self.lend(family, effects);
         }
     }
 
     /// Lends room of a parent to the first queued task or request that it waits for.
-    fn lend(&mut self, kin: Kin, effects: &mut Effects) {
-        while let Some(want) = self.families.next_want(kin) {
+    fn lend(&mut self, family: FamilyId, effects: &mut Effects) {
+        while let Some(want) = self.families.next_want(family) {
             match want {
                 Want::Pending(ticket) => {
                     if let Some(candidate) = self.pending.remove(ticket) {
-                        let child_of = self.families.lend_to_task(kin);
+                        let child_of = self.families.lend_to_task(family);
                         return self.start(candidate.job, child_of, effects);
                     }
                 }
@@ -349,16 +356,18 @@ impl State {
                     let Some(entry) = self.waiting.remove(ticket) else {
                         continue;
                     };
-                    if let Some((request, waiter)) = entry.claim(Loan::of(kin).into_raw()) {
+                    if let Some((request, waiter)) =
+                        entry.claim(ChildOf::borrower(family).into_raw())
+                    {
                         match request {
                             Request::Task(candidate) => {
                                 self.counts.submitted += 1;
-                                let child_of = self.families.lend_to_task(kin);
+                                let child_of = self.families.lend_to_task(family);
                                 self.start(candidate.job, child_of, effects);
                             }
                             Request::Permit => {
                                 self.reserved += 1;
-                                self.families.lend_to_permit(kin);
+                                self.families.lend_to_permit(family);
                             }
                         }
                         if let Some(waiter) = waiter {
@@ -389,13 +398,13 @@ impl State {
         }
         self.refill(effects);
         // After the refill, so that a task that has found room needs no loan.
-        for kin in parents {
-            self.serve(kin, effects);
+        for family in parents {
+            self.lend_if_childless(family, effects);
         }
     }
 
     /// Counts an end. Returns the family of a live parent that waits for further tasks.
-    fn end(&mut self, place: Option<Place>, ended: Ended) -> Option<Kin> {
+    fn end(&mut self, place: Option<Place>, ended: Ended) -> Option<FamilyId> {
         self.count(ended);
         let Some(Place::Started(key)) = place else {
             // Taken out of the queue by `drop_pending` or `discard_all`: it has never been live.
@@ -424,9 +433,9 @@ impl State {
     /// Starts pending tasks and admits waiting callers while there is room.
     pub(crate) fn refill(&mut self, effects: &mut Effects) {
         while self.may_start()
-            && let Some(Candidate { job, kin }) = self.pending.pop()
+            && let Some(Candidate { job, family }) = self.pending.pop()
         {
-            let child_of = self.families.count_child(kin);
+            let child_of = self.families.count_child(family);
             self.start(job, child_of, effects);
         }
         while self.has_room()
@@ -581,9 +590,9 @@ impl State {
         if !unmoved {
             return;
         }
-        for (kin, has_lent) in self.families.wanting() {
+        for (family, has_lent) in self.families.wanting() {
             if !has_lent || is_still {
-                self.lend(kin, effects);
+                self.lend(family, effects);
             }
         }
     }

@@ -12,23 +12,24 @@
 //! 2. `lent_tasks` and `lent_permits` are the sums over families whose parents are live: a loan has two holders of one
 //!    room, and ends with the first of them.
 
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
 use slab::Slab;
 
 /// A family, as queued tasks refer to it. No later family has the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Kin {
+pub(crate) struct FamilyId {
     index: u32,
     pub(crate) number: u64,
 }
 
-/// The family in which a started task or a permit is counted, if any, and whether it is in the parent's room.
+/// The family in which a started task, or a permit in a parent's room, is counted, if any; and whether the room is the
+/// parent's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Loan(u32);
+pub(crate) struct ChildOf(u32);
 
-impl Loan {
+impl ChildOf {
     /// Of a task without a live parent, or a permit in a room of its own.
     pub(crate) const NONE: Self = Self(0);
 
@@ -36,9 +37,9 @@ impl Loan {
         Self((index + 1) << 1 | u32::from(is_lent))
     }
 
-    /// A loan by the parent of this family.
-    pub(crate) fn of(kin: Kin) -> Self {
-        Self::new(kin.index, true)
+    /// Of a task or a permit in the room of this family's parent.
+    pub(crate) fn borrower(family: FamilyId) -> Self {
+        Self::new(family.index, true)
     }
 
     pub(crate) fn into_raw(self) -> usize {
@@ -61,10 +62,10 @@ impl Loan {
 
 /// The family whose parent a live task is. One more than its index.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Headed(NonZeroU32);
+pub(crate) struct FamilyIndex(NonZeroU32);
 
 /// A task or a request that a parent waits for. Stale once that has started or was taken back.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Want {
     /// Ticket of an accepted task.
     Pending(u64),
@@ -79,7 +80,7 @@ struct Family {
     children: u32,
     lent_tasks: u32,
     lent_permits: u32,
-    wants: VecDeque<Want>,
+    wants: BTreeSet<Want>,
 }
 
 pub(crate) struct Families {
@@ -124,7 +125,7 @@ impl Families {
     }
 
     /// Makes a family for a live task.
-    pub(crate) fn found(&mut self) -> Headed {
+    pub(crate) fn create(&mut self) -> FamilyIndex {
         let number = self.next_number;
         self.next_number += 1;
         let index = self.families.insert(Family {
@@ -133,63 +134,61 @@ impl Families {
             children: 0,
             lent_tasks: 0,
             lent_permits: 0,
-            wants: VecDeque::new(),
+            wants: BTreeSet::new(),
         });
         let index = u32::try_from(index + 1).ok();
-        Headed(
+        FamilyIndex(
             index
                 .and_then(NonZeroU32::new)
                 .expect("there are fewer live tasks"),
         )
     }
 
-    pub(crate) fn kin(&self, headed: Headed) -> Kin {
+    pub(crate) fn family(&self, headed: FamilyIndex) -> FamilyId {
         let index = headed.0.get() - 1;
         let number = self.families[index as usize].number;
-        Kin { index, number }
+        FamilyId { index, number }
     }
 
     /// The family, if its parent is live.
-    fn living(&mut self, kin: Kin) -> Option<&mut Family> {
-        let family = self.families.get_mut(kin.index as usize)?;
-        (family.number == kin.number && family.has_parent).then_some(family)
+    fn living(&mut self, id: FamilyId) -> Option<&mut Family> {
+        let family = self.families.get_mut(id.index as usize)?;
+        (family.number == id.number && family.has_parent).then_some(family)
     }
 
     /// Counts a child that starts in a room of its own.
-    pub(crate) fn count_child(&mut self, kin: Option<Kin>) -> Loan {
-        let Some(kin) = kin else {
-            return Loan::NONE;
+    pub(crate) fn count_child(&mut self, id: Option<FamilyId>) -> ChildOf {
+        let Some(id) = id else {
+            return ChildOf::NONE;
         };
-        match self.living(kin) {
-            Some(family) => {
-                family.children += 1;
-                Loan::new(kin.index, false)
-            }
-            None => Loan::NONE,
-        }
+        let Some(family) = self.living(id) else {
+            return ChildOf::NONE;
+        };
+        family.children += 1;
+        ChildOf::new(id.index, false)
     }
 
     /// Counts a child that starts in the room of the live parent.
-    pub(crate) fn lend_to_task(&mut self, kin: Kin) -> Loan {
-        let family = &mut self.families[kin.index as usize];
+    pub(crate) fn lend_to_task(&mut self, id: FamilyId) -> ChildOf {
+        let family = &mut self.families[id.index as usize];
         family.children += 1;
         self.lenders += usize::from(family.lent_tasks == 0);
         family.lent_tasks += 1;
         self.lent_tasks += 1;
-        Loan::of(kin)
+        ChildOf::borrower(id)
     }
 
     /// Counts a permit in the room of the live parent.
-    pub(crate) fn lend_to_permit(&mut self, kin: Kin) {
-        let family = &mut self.families[kin.index as usize];
+    pub(crate) fn lend_to_permit(&mut self, family: FamilyId) {
+        let family = &mut self.families[family.index as usize];
         family.children += 1;
         family.lent_permits += 1;
         self.lent_permits += 1;
     }
 
     /// Counts a permit out. Returns the family if its room is still a live parent's.
-    pub(crate) fn return_permit(&mut self, loan: Loan) -> Option<Kin> {
-        let index = loan.family()?;
+    pub(crate) fn return_permit(&mut self, child_of: ChildOf) -> Option<FamilyId> {
+        let index = child_of.family()?;
         let family = &mut self.families[index];
         family.children -= 1;
         if family.has_parent {
@@ -200,11 +199,11 @@ impl Families {
     }
 
     /// Counts a started task out. Returns its parent's family if that is live.
-    pub(crate) fn end_child(&mut self, loan: Loan) -> Option<Kin> {
-        let index = loan.family()?;
+    pub(crate) fn end_child(&mut self, child_of: ChildOf) -> Option<FamilyId> {
+        let index = child_of.family()?;
         let family = &mut self.families[index];
         family.children -= 1;
-        if family.has_parent && loan.is_lent() {
+        if family.has_parent && child_of.is_lent() {
             family.lent_tasks -= 1;
             self.lent_tasks -= 1;
             self.lenders -= usize::from(family.lent_tasks == 0);
@@ -212,7 +211,7 @@ impl Families {
         self.parent_of(index)
     }
 
-    fn parent_of(&mut self, index: usize) -> Option<Kin> {
+    fn parent_of(&mut self, index: usize) -> Option<FamilyId> {
         let Family {
             number,
             has_parent,
@@ -222,7 +221,7 @@ impl Families {
         if has_parent {
             // It was made of a `u32`.
             let index = u32::try_from(index).unwrap_or(u32::MAX);
-            return Some(Kin { index, number });
+            return Some(FamilyId { index, number });
         }
         if children == 0 {
             self.families.remove(index);
@@ -231,7 +230,7 @@ impl Families {
     }
 
     /// Ends the loans of a parent that has ended: its room is now that of its child.
-    pub(crate) fn end_parent(&mut self, headed: Headed) {
+    pub(crate) fn end_parent(&mut self, headed: FamilyIndex) {
         let index = headed.0.get() as usize - 1;
         let family = &mut self.families[index];
         family.has_parent = false;
@@ -239,38 +238,48 @@ impl Families {
         self.lent_permits -= family.lent_permits as usize;
         self.lenders -= usize::from(family.lent_tasks > 0);
         self.wanting -= usize::from(!family.wants.is_empty());
-        family.wants = VecDeque::new();
+        family.wants = BTreeSet::new();
         self.parent_of(index);
     }
 
-    /// Adds a task that the live parent waits for.
-    pub(crate) fn want(&mut self, kin: Kin, want: Want) {
-        let wants = &mut self.families[kin.index as usize].wants;
+    /// Adds a task that the live parent waits for. Returns the number of these.
+    pub(crate) fn want(&mut self, family: FamilyId, want: Want) -> usize {
+        let wants = &mut self.families[family.index as usize].wants;
         self.wanting += usize::from(wants.is_empty());
-        wants.push_back(want);
+        wants.insert(want);
+        wants.len()
+    }
+
+    /// Removes stale wants of a live parent.
+    pub(crate) fn forget(&mut self, family: FamilyId, is_queued: impl Fn(Want) -> bool) {
+        let wants = &mut self.families[family.index as usize].wants;
+        let had_wants = !wants.is_empty();
+        wants.retain(|want| is_queued(*want));
+        self.wanting -= usize::from(had_wants && wants.is_empty());
     }
 
     /// Takes the first task that the live parent waits for.
-    pub(crate) fn next_want(&mut self, kin: Kin) -> Option<Want> {
-        let wants = &mut self.families[kin.index as usize].wants;
-        let want = wants.pop_front()?;
+    pub(crate) fn next_want(&mut self, family: FamilyId) -> Option<Want> {
+        let wants = &mut self.families[family.index as usize].wants;
+        let want = wants.pop_first()?;
         self.wanting -= usize::from(wants.is_empty());
         Some(want)
     }
 
     /// Whether the parent is live and has no live child.
-    pub(crate) fn may_lend(&mut self, kin: Kin) -> bool {
-        self.living(kin).is_some_and(|family| family.children == 0)
+    pub(crate) fn may_lend(&mut self, family: FamilyId) -> bool {
+        self.living(family)
+            .is_some_and(|family| family.children == 0)
     }
 
     /// Families whose parents wait for tasks that may still be queued, and whether each has lent room.
-    pub(crate) fn wanting(&self) -> Vec<(Kin, bool)> {
+    pub(crate) fn wanting(&self) -> Vec<(FamilyId, bool)> {
         let wanting = self.families.iter().filter(|(_, it)| !it.wants.is_empty());
         let wanting = wanting.map(|(index, family)| {
             let index = u32::try_from(index).unwrap_or(u32::MAX);
             let number = family.number;
             let has_lent = family.lent_tasks + family.lent_permits > 0;
-            (Kin { index, number }, has_lent)
+            (FamilyId { index, number }, has_lent)
         });
         wanting.collect()
     }

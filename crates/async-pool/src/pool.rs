@@ -19,7 +19,7 @@ use sync_shim::foreign::{discard, drop_quietly, guarded};
 use sync_shim::thread::{JoinHandle as Thread, ThreadOptions, available_parallelism, spawn_thread};
 
 use crate::admission::{Admission, Candidate, Job, State};
-use crate::family::Loan;
+use crate::family::ChildOf;
 use crate::task::{Func, Futures, Joins, Run, Starts, Task};
 use crate::timers::outside;
 use crate::waits::{Answer, Awaited, Patience, RoomFuture, WaitFuture, wait};
@@ -629,7 +629,7 @@ impl<R> AsyncWorkerPool<R> {
         match self.shared().admit(None, patience) {
             Ok(()) => Ok(Permit {
                 pool: Some(self.clone()),
-                loan: Loan::NONE,
+                loan: ChildOf::NONE,
             }),
             Err((why, _)) => Err(why(())),
         }
@@ -828,7 +828,7 @@ pub struct Permit<R> {
     /// `None` once it was used.
     pool: Option<AsyncWorkerPool<R>>,
     /// Whether the room is that of the task that has asked for it.
-    loan: Loan,
+    loan: ChildOf,
 }
 
 impl<R> Permit<R> {

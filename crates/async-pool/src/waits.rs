@@ -16,7 +16,7 @@ use sync_shim::Parker;
 use sync_shim::foreign::{drop_quietly, guarded};
 
 use crate::admission::{Admitted, Candidate, Job, State};
-use crate::family::{Loan, Want};
+use crate::family::{ChildOf, Want};
 use crate::worker::Shared;
 
 /// How long a call may wait for room.
@@ -29,7 +29,7 @@ pub(crate) enum Patience {
 /// The reason for which a call got no room, and its task, unless it was for a permit.
 pub(crate) type Refused = (fn(()) -> SubmitError, Option<Job>);
 /// The loan of a permit.
-pub(crate) type Room = Result<Loan, Refused>;
+pub(crate) type Room = Result<ChildOf, Refused>;
 
 type Entry = WaiterEntry<Candidate>;
 
@@ -109,9 +109,9 @@ impl Shared {
             return Request::Permit;
         };
         let parent = self.own_task();
-        let kin = parent.map(|parent| self.section(|state, _| state.kin(parent)));
+        let family = parent.map(|parent| self.section(|state, _| state.family(parent)));
         let job = Arc::clone(job);
-        Request::Task(Candidate { job, kin })
+        Request::Task(Candidate { job, family })
     }
 
     fn wait_for_room(
@@ -149,7 +149,7 @@ impl Shared {
             && request.is_none()
             && let Some(Ok(loan)) = entry.outcome()
         {
-            let loan = Loan::from_raw(loan);
+            let loan = ChildOf::from_raw(loan);
             self.section(|state, effects| state.return_permit(loan, effects));
         }
         // USER CODE: the drop of a task. A panic is caught.
@@ -172,7 +172,7 @@ impl Shared {
 
     /// The family of a live task. A later task has another number.
     pub(crate) fn family_of(&self, parent: usize) -> u64 {
-        self.section(|state, _| state.kin(parent).number)
+        self.section(|state, _| state.family(parent).number)
     }
 
     /// Notes that a live task, which calls, waits for queued ones. It lends its room to the first if it has no live child.
@@ -354,7 +354,7 @@ impl RoomFuture {
             }
         }
         Poll::Ready(match answer {
-            Ok(_) => Ok(Loan::NONE),
+            Ok(_) => Ok(ChildOf::NONE),
             Err(why) => {
                 self.shared.count_refusal();
                 Err((why, job))
@@ -371,7 +371,7 @@ impl RoomFuture {
                 // A thread of the parent may hold its lock here.
                 std::mem::forget(entry);
                 match abandoned {
-                    Ok(()) => return Poll::Ready(Ok(Loan::NONE)),
+                    Ok(()) => return Poll::Ready(Ok(ChildOf::NONE)),
                     Err((_, request)) => task_of(request),
                 }
             }
@@ -404,7 +404,7 @@ impl Future for RoomFuture {
         };
         this.stage = Wait::Over;
         Poll::Ready(match outcome {
-            Ok(loan) => Ok(Loan::from_raw(loan)),
+            Ok(loan) => Ok(ChildOf::from_raw(loan)),
             Err((_, request)) => Err((SubmitError::Released, task_of(request))),
         })
     }

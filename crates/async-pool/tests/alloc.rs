@@ -220,3 +220,28 @@ fn a_pool_at_rest_frees_the_memory_of_a_peak() {
         }
     });
 }
+
+#[test]
+fn waits_that_a_task_gives_up_leave_no_memory() {
+    alone(|| {
+        let pool = AsyncPool::builder().workers(1).capacity(2).build().unwrap();
+        let inner = pool.clone();
+        let growth = pool.spawn(async move {
+            let child = inner.spawn(std::future::pending::<()>()).unwrap();
+            let give_up = async |times: usize| {
+                for _ in 0..times {
+                    // The pool is full, and this task has a live child.
+                    let wait = futures_lite::future::poll_once(inner.reserve_async());
+                    assert!(wait.await.is_none());
+                }
+                IN_USE.load(SeqCst)
+            };
+            let before = give_up(2 * TASKS).await;
+            let after = give_up(10 * TASKS).await;
+            child.cancel();
+            after.saturating_sub(before)
+        });
+        let growth = growth.unwrap().join().unwrap();
+        assert!(growth < 16 * TASKS, "{growth} bytes");
+    });
+}

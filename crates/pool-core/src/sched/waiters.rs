@@ -369,6 +369,11 @@ impl<J> WaitQueue<J> {
         Some(entry)
     }
 
+    /// Whether the entry with this ticket is still there. O(log n).
+    pub fn contains(&self, ticket: u64) -> bool {
+        self.entries.contains(ticket)
+    }
+
     /// Removes all entries, oldest first.
     pub fn take_all(&mut self) -> impl Iterator<Item = Arc<WaiterEntry<J>>> + use<J> {
         self.uncounted = 0;
@@ -452,6 +457,12 @@ impl<T> TicketList<T> {
         self.len -= 1;
         self.tidy();
         Some(removed)
+    }
+
+    /// Whether the entry with this ticket is still there.
+    pub fn contains(&self, ticket: u64) -> bool {
+        let at = self.entries.binary_search_by_key(&ticket, |entry| entry.0);
+        at.is_ok_and(|at| self.entries[at].1.is_some())
     }
 
     /// Removes all entries and frees the memory.
