@@ -123,7 +123,7 @@ pub(crate) struct State {
 }
 
 /// How long a live task waits in vain for a queued one before [`State::relieve`] lends room to that, in nanoseconds.
-pub(crate) const PATIENCE: u64 = 500_000_000;
+pub(crate) const PATIENCE: u64 = 1_000_000_000;
 
 /// Since when tasks wait for queued ones in vain.
 #[derive(Clone, Copy, Default)]
@@ -569,7 +569,8 @@ impl State {
 
     /// Lends room to queued tasks that live ones have waited for in vain for [`PATIENCE`]: a parent that has lent no room
     /// lends once nothing has started or ended for so long, and another one lends again once no task was polled for so
-    /// long. `is_idle`: all workers are idle.
+    /// long. `is_idle`: all workers are idle, and no timer is
+    /// due for as long.
     ///
     /// The first rule is for a live child that does not end (it serves for as long as the pool exists), the second for
     /// children that wait for each other. Nobody can tell these from slow ones.

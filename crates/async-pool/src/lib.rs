@@ -38,7 +38,7 @@
 //! [`lending`](Stats::lending) until their child has ended. A chain may be as long as memory allows.
 //!
 //! Tasks that need *each other* (by a channel, say) need as many rooms. If they have not got them, and their common parent
-//! waits for them, the pool starts one more after half a second in which it stood still. That is the only case in which it
+//! waits for them, the pool starts one more after a second in which it stood still. That is the only case in which it
 //! exceeds its capacity.
 //!
 //! Blocking calls on an own worker are refused: `submit`, `spawn` and `reserve` with [`Full`](SubmitError::Full) in a full pool,

@@ -47,6 +47,8 @@ const MOST_LOCAL: usize = 128;
 /// How long timers and queued tasks of a worker that is stuck in a poll may wait until another worker looks.
 pub(crate) const WATCH: Duration = Duration::from_millis(5);
 const WATCH_NANOS: u64 = WATCH.as_nanos() as u64;
+/// How long an idle worker sleeps at most if it has memory to free or tasks to relieve, in nanoseconds.
+const REST: u64 = 500_000_000;
 
 /// The part of a pool that workers, tasks and handles share.
 pub(crate) struct Shared {
@@ -720,7 +722,7 @@ impl Shared {
         let has_slack = self.shrink(own);
         let most = match (watches, is_wanting || has_slack) {
             (true, _) => Some(WATCH),
-            (false, true) => Some(Duration::from_nanos(PATIENCE)),
+            (false, true) => Some(Duration::from_nanos(REST)),
             (false, false) => None,
         };
         self.park(number, most);
@@ -732,7 +734,7 @@ impl Shared {
         false
     }
 
-    /// Frees the memory of a peak once it has not been needed for [`PATIENCE`]. Returns whether there is some to free later.
+    /// Frees the memory of a peak once it has not been needed for [`REST`]. Returns whether there is some to free later.
     fn shrink(&self, own: &mut Own) -> bool {
         let Worker { queue, timers, .. } = &*self.workers[own.number()];
         let has_slack = self.admission.look(State::has_slack)
@@ -744,7 +746,7 @@ impl Shared {
             return false;
         }
         let now = self.now();
-        if now.saturating_sub(*own.slack_since.get_or_insert(now)) < PATIENCE {
+        if now.saturating_sub(*own.slack_since.get_or_insert(now)) < REST {
             return true;
         }
         self.admission.change(State::shrink);
@@ -758,8 +760,13 @@ impl Shared {
     /// to park.
     fn relieve(&self) -> bool {
         let now = self.now();
+        let soon = now.saturating_add(PATIENCE);
+        let is_timed = self
+            .workers
+            .iter()
+            .any(|worker| worker.timers.next() <= soon);
         self.section(|state, effects| {
-            let is_idle = state.inbox.idle.len() + 1 == self.workers.len();
+            let is_idle = state.inbox.idle.len() + 1 == self.workers.len() && !is_timed;
             state.relieve(now, is_idle, effects);
             effects.start.is_some()
         })

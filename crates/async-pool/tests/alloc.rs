@@ -147,11 +147,16 @@ fn a_parked_task_takes_a_bounded_number_of_bytes() {
 }
 
 /// How often the threads of this process have gone to sleep so far.
+/// How often the workers of pools went to sleep. Threads of other tests come and go.
 #[cfg(target_os = "linux")]
 fn switches() -> usize {
     let threads = std::fs::read_dir("/proc/self/task").unwrap();
     let each = threads.flatten().filter_map(|thread| {
+        let name = std::fs::read_to_string(thread.path().join("comm")).ok()?;
         let status = std::fs::read_to_string(thread.path().join("status")).ok()?;
+        if !name.starts_with("switches-") {
+            return None;
+        }
         let count = status
             .lines()
             .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
@@ -165,8 +170,8 @@ fn switches() -> usize {
 fn timers_that_are_due_together_cost_few_context_switches() {
     alone(|| {
         let clock = ManualClock::new();
-        let pool = AsyncPool::builder().workers(2).clock(clock.clone()).build();
-        let pool = pool.unwrap();
+        let pool = AsyncPool::builder().name("switches").workers(2);
+        let pool = pool.clock(clock.clone()).build().unwrap();
         let rounds = (0..5).map(|_| {
             let when = async_pool::Clock::now(&clock) + NAP;
             (0..TASKS).for_each(|_| pool.submit(async_pool::sleep_until(when)).unwrap());

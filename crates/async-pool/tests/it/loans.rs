@@ -400,7 +400,7 @@ fn siblings_that_need_each_other_end_in_a_pool_that_stands_still() {
                 first.unwrap() + second.unwrap()
             });
             let mut parent = parent.unwrap();
-            // The workers wait for half a second without a poll.
+            // The workers wait for a second without a poll.
             let sum = loop {
                 match parent.join_timeout(Duration::ZERO) {
                     Ok(sum) => break sum.unwrap(),
