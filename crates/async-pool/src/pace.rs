@@ -1,7 +1,10 @@
 //! When a busy worker reads the clock, and when its round is over.
 //!
 //! A round is bounded in time, because polls differ by a factor of a million. To read the clock after each poll would cost
-//! more than the shortest polls, so a worker that runs short ones reads it after several.
+//! more than the shortest polls, so a worker that runs short ones reads it after several. How many depends on the lane: the polls
+//! of tasks that a timer has woken may be short while those of others are long.
+
+use crate::worker::LANES;
 
 /// The time after which a round ends, in nanoseconds.
 const SLICE: u64 = 200_000;
@@ -9,10 +12,10 @@ const SLICE: u64 = 200_000;
 const MOST_UNTIMED: u32 = 16;
 
 pub(crate) struct Pace {
-    /// Number of polls between two looks.
-    every: u32,
-    /// Polls left until the next one.
-    left: u32,
+    /// Number of polls after which the worker looks, if the last one was of this lane.
+    every: [u32; LANES],
+    /// Number of polls since the last look.
+    polls: u32,
     /// Time of the last look since the worker slept.
     looked: Option<u64>,
     /// Time of the first look of the round.
@@ -22,8 +25,8 @@ pub(crate) struct Pace {
 impl Pace {
     pub(crate) fn new() -> Self {
         Self {
-            every: 1,
-            left: 1,
+            every: [1; LANES],
+            polls: 0,
             looked: None,
             began: None,
         }
@@ -38,7 +41,7 @@ impl Pace {
     pub(crate) fn begin(&mut self, now: Option<u64>) {
         if now.is_some() {
             self.looked = now;
-            self.left = self.every;
+            self.polls = 0;
         }
         self.began = self.looked;
     }
@@ -49,20 +52,21 @@ impl Pace {
     }
 
     /// Counts a poll. Returns whether the worker has to look at the clock.
-    pub(crate) fn polled(&mut self) -> bool {
-        self.left -= 1;
-        self.left == 0
+    pub(crate) fn polled(&mut self, lane: usize) -> bool {
+        self.polls += 1;
+        self.polls >= self.every[lane]
     }
 
     /// The worker has looked at the clock. Returns whether the round is over.
-    pub(crate) fn looked(&mut self, now: u64) -> bool {
+    pub(crate) fn looked(&mut self, lane: usize, now: u64) -> bool {
         let spent = self.looked.map_or(0, |then| now.saturating_sub(then));
-        self.every = match spent {
+        let every = &mut self.every[lane];
+        *every = match spent {
             SLICE.. => 1,
-            _ if spent < SLICE / 8 => (2 * self.every).min(MOST_UNTIMED),
-            _ => self.every,
+            _ if spent < SLICE / 8 => (2 * *every).min(MOST_UNTIMED),
+            _ => *every,
         };
-        self.left = self.every;
+        self.polls = 0;
         self.looked = Some(now);
         let began = *self.began.get_or_insert(now);
         now.saturating_sub(began) >= SLICE || spent >= SLICE
@@ -75,14 +79,24 @@ mod tests {
 
     /// Runs polls of the same time. Returns the number of polls of each round, and of looks.
     fn rounds(pace: &mut Pace, now: &mut u64, poll: u64, rounds: usize) -> (Vec<u32>, u32) {
+        rounds_of(0, pace, now, poll, rounds)
+    }
+
+    fn rounds_of(
+        lane: usize,
+        pace: &mut Pace,
+        now: &mut u64,
+        poll: u64,
+        rounds: usize,
+    ) -> (Vec<u32>, u32) {
         let mut looks = 0;
         let lengths = (0..rounds).map(|_| {
             pace.begin(None);
             for length in 1..=128 {
                 *now += poll;
-                if pace.polled() {
+                if pace.polled(lane) {
                     looks += 1;
-                    if pace.looked(*now) {
+                    if pace.looked(lane, *now) {
                         return length;
                     }
                 }
@@ -118,6 +132,17 @@ mod tests {
         let (lengths, _) = rounds(&mut pace, &mut now, 5 * SLICE, 3);
         assert!(lengths[0] <= MOST_UNTIMED, "{lengths:?}");
         assert_eq!(lengths[1..], [1, 1]);
+    }
+
+    #[test]
+    fn short_polls_of_one_lane_hide_no_long_ones_of_another() {
+        let (mut pace, mut now) = (Pace::new(), 0);
+        pace.begin(Some(now));
+        for _ in 0..3 {
+            rounds_of(0, &mut pace, &mut now, 100, 3);
+            let (lengths, _) = rounds_of(1, &mut pace, &mut now, 5 * SLICE, 3);
+            assert_eq!(lengths, [1; 3]);
+        }
     }
 
     #[test]

@@ -123,7 +123,7 @@ enum Lane {
     Local,
 }
 
-const LANES: usize = 3;
+pub(crate) const LANES: usize = 3;
 
 #[derive(Default)]
 struct RunQueue {
@@ -139,11 +139,11 @@ impl RunQueue {
     }
 
     /// Takes the next task of the lane whose turn it is, or of the next one that has any.
-    fn pop(&mut self) -> Option<Job> {
+    fn pop(&mut self) -> Option<(usize, Job)> {
         (self.turn..self.turn + LANES).find_map(|lane| {
             let job = self.lanes[lane % LANES].pop_front()?;
             self.turn = lane % LANES;
-            Some(job)
+            Some((self.turn, job))
         })
     }
 
@@ -592,7 +592,7 @@ impl Shared {
                 jobs.pass();
                 return true;
             }
-            let Some(job) = jobs.pop() else {
+            let Some((lane, job)) = jobs.pop() else {
                 return fired || ran > 0;
             };
             let has_more = !jobs.is_empty();
@@ -605,7 +605,7 @@ impl Shared {
             }
             last = job.run(&own.worker);
             ran += 1;
-            is_over = own.pace.polled() && own.pace.looked(self.now());
+            is_over = own.pace.polled(lane) && own.pace.looked(lane, self.now());
         }
     }
 
@@ -641,8 +641,8 @@ impl Shared {
         })
     }
 
-    /// Once in a while, does for each worker that is stuck in a poll what it cannot do meanwhile: takes queued tasks, fires
-    /// timers and counts ends. For a pool without idle workers, one of which would be the watcher.
+    /// Once in a while, does for the other workers what they cannot do while they are stuck in a poll: fires timers, takes queued
+    /// tasks and counts ends. For a pool without idle workers, one of which would be the watcher.
     fn watch_over(self: &Arc<Self>, own: &mut Own, now: u64) {
         if now.saturating_sub(own.watched) < WATCH_NANOS {
             return;
@@ -651,10 +651,10 @@ impl Shared {
         let number = own.number();
         for other in self.others(number) {
             let Worker { timers, rounds, .. } = &*self.workers[other];
+            while own.fire(timers, now) {}
             let rounds = rounds.load(Relaxed);
             if std::mem::replace(&mut own.seen[other], rounds) == rounds {
                 self.steal(number, other);
-                while own.fire(timers, now) {}
                 self.end_for_worker(other);
             }
         }

@@ -146,8 +146,7 @@ fn a_parked_task_takes_a_bounded_number_of_bytes() {
     });
 }
 
-/// How often the threads of this process have gone to sleep so far.
-/// How often the workers of pools went to sleep. Threads of other tests come and go.
+/// How often the workers of the pool named so have gone to sleep. Threads of other tests come and go.
 #[cfg(target_os = "linux")]
 fn switches() -> usize {
     let threads = std::fs::read_dir("/proc/self/task").unwrap();

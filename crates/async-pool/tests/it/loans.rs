@@ -317,15 +317,16 @@ fn a_child_that_outlives_its_parent_keeps_the_room() {
 #[testkit::test]
 fn a_task_that_is_awaited_by_a_task_which_did_not_submit_it_starts() {
     let pool = pool(1, 1, 2);
-    let room = pool.reserve().unwrap();
     let slot = Arc::new(Mutex::new(None::<JoinHandle<u32>>));
     let takes = Arc::clone(&slot);
+    // Its first poll waits for the handle.
+    let mut handle = slot.lock().unwrap();
     let waits = pool.spawn(async move {
         let other = takes.lock().unwrap().take().unwrap();
         other.await.unwrap() + 1
     });
-    *slot.lock().unwrap() = Some(pool.spawn(async { 1 }).unwrap());
-    drop(room);
+    *handle = Some(pool.spawn(async { 1 }).unwrap());
+    drop(handle);
     assert_eq!(waits.unwrap().join().unwrap(), 2);
 }
 
