@@ -233,6 +233,34 @@ fn two_tasks_behind_a_blocking_poll_racing_a_parking_worker_need_no_watcher() {
     end(&pool);
 }
 
+/// Step W1: one section starts two tasks and wakes one worker, which wakes the other one: each task blocks until both run.
+#[testkit::model(preemptions = 2)]
+fn a_burst_racing_two_parking_workers_wakes_both() {
+    let pool = AsyncPool::builder()
+        .workers(2)
+        .capacity(1)
+        .queue_depth(2)
+        .drop_policy(DropPolicy::Drain)
+        .build()
+        .unwrap();
+    let (signal, gates) = (Signal::new(), [Gate::new(), Gate::new()]);
+    pool.submit(Arc::clone(&signal).wait()).unwrap();
+    for own in 0..2 {
+        let gates = gates.clone();
+        let meets = async move {
+            gates[own].open();
+            gates[1 - own].wait();
+        };
+        pool.submit(meets).unwrap();
+    }
+    pool.tune(3).unwrap();
+    gates[0].wait();
+    gates[1].wait();
+    signal.set();
+    pool.wait_idle().unwrap();
+    end(&pool);
+}
+
 /// A join against the end of a task whose worker then runs a poll that blocks until the join has returned.
 #[testkit::model(preemptions = 3)]
 fn a_join_racing_an_end_does_not_wait_for_the_next_poll() {
