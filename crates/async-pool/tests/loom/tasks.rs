@@ -234,7 +234,7 @@ fn two_tasks_behind_a_blocking_poll_racing_a_parking_worker_need_no_watcher() {
 }
 
 /// Step W1: one section starts two tasks and wakes one worker, which wakes the other one: each task blocks until both run.
-#[testkit::model(preemptions = 2)]
+#[testkit::model(preemptions = 1)]
 fn a_burst_racing_two_parking_workers_wakes_both() {
     let pool = AsyncPool::builder()
         .workers(2)
