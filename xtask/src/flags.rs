@@ -26,13 +26,14 @@ xflags::xflags! {
             optional --one-core
         }
 
-        /// Runs the loom models and compares their sizes with docs/models.tsv.
+        /// Runs the loom models. Each must be listed in docs/models.tsv, and explore at least half
+        /// of the number of executions there.
         cmd loom {
             /// Explore up to this many pre-emptions (or `none` for all), without a comparison.
             optional --bound bound: Bound
             /// Only the tests whose `crate::test` contains this.
             optional --only filter: String
-            /// Write the sizes into the table.
+            /// Write new models into the table, and numbers that have doubled or halved.
             optional --update
         }
 
