@@ -75,7 +75,6 @@ pub struct Permit<R: Runner> {
     // for this room.
     room: Room,
     runs: PhantomData<fn() -> R>,
-    #[expect(dead_code, reason = "held for its drop")]
     open: Open,
 }
 
@@ -132,10 +131,14 @@ impl<R: Runner> Permit<R> {
         JoinHandle::of(handle)
     }
 
-    /// Leaves the room reserved. The caller uses it as [`PoolHandle`] says.
+    /// Leaves the room reserved. The caller uses it as [`PoolHandle`] says, and drops the returned handle with no lock
+    /// held: it may be the pool's last one, whose drop policy may wait for the pool's end.
     #[doc(hidden)]
-    pub fn keep(mut self) {
-        self.room.is_used = true;
+    #[must_use = "dropping it may run the drop policy"]
+    pub fn keep(self) -> Open {
+        let Self { mut room, open, .. } = self;
+        room.is_used = true;
+        open
     }
 
     /// Queues a job with this room.

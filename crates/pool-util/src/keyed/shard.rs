@@ -203,8 +203,11 @@ impl<K: Eq + Send + 'static> Shard<K> {
         } else {
             lane.push(|| task.into_job());
             // Before unlocking: the turn may run immediately after that, and uses the room.
-            permit.keep();
+            let open = permit.keep();
             drop(lanes);
+            // USER CODE: the drop policy, if it is the pool's last handle. `DropPolicy::Join` waits for turns, which take
+            // the lanes' lock.
+            drop_quietly(open);
         }
         // USER CODE: as in `place`.
         drop_quietly(key);

@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::thread;
 use std::time::Instant;
 
-use pool_core::{CancelToken, JoinError, Pool, QueueDepth, SubmitError, WithinWorker};
+use pool_core::{CancelToken, DropPolicy, JoinError, Pool, QueueDepth, SubmitError, WithinWorker};
 use pool_util::{Keyed, PoolExt};
 use testkit::{Gate, waker_fn};
 
@@ -489,4 +489,26 @@ fn cancelling_a_token_ends_a_keyed_tasks_wait_for_room() {
     pool.wait_idle().unwrap();
     assert_eq!((keyed.keys(), pool.stats().reserved), (0, 0));
     end(&pool);
+}
+
+#[testkit::test]
+fn a_keyed_future_that_is_the_last_handle_ends_its_pool_with_no_lock_held() {
+    let pool = Pool::builder()
+        .capacity(1)
+        .queue_depth(1)
+        .drop_policy(DropPolicy::Join);
+    let pool = pool.build().unwrap();
+    let weak = pool.downgrade();
+    let (keyed, journal) = (pool.keyed(), Journal::new());
+    let gate = hold(&keyed, "key");
+    // The task gets the room behind the running task of its key, and the future drops its handle.
+    let mut submitted = Box::pin(keyed.submit_async("key", journal.writer("ran")));
+    drop((pool, keyed));
+    let opener = thread::spawn(move || {
+        until(|| weak.upgrade().is_none()); // The drop has begun, and waits for the end of both tasks.
+        gate.open();
+    });
+    assert!(matches!(poll(&mut submitted), Poll::Ready(Ok(()))));
+    assert_eq!(journal.entries(), ["ran"]);
+    opener.join().unwrap();
 }
