@@ -7,7 +7,8 @@
 //! A task's closure lives as long as `'scope`, but the threads that run it do not know that lifetime. So
 //! neither the closure nor its captures may exist after [`scope()`] has returned.
 //!
-//! 1. A closure is either in the sub-queue or being called. Its box is moved, never copied.
+//! 1. A closure is in the sub-queue, on its way to the thread that calls it, or being called. Its box is
+//!    moved, never copied.
 //! 2. The call consumes the box. The captures are dropped by the end of the call, whether it returns or
 //!    panics. The value is in the handle's promise, which lives no longer than `'scope`, and the call has
 //!    dropped its own reference to the promise.
@@ -449,15 +450,18 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// Blocks until the task has ended, and returns its value. Runs the task on the calling thread if it
     /// has not started; runs no other task.
     ///
+    /// So joins nest as calls do, on every thread, and the pool's
+    /// [nesting limit](pool_core::Builder::nesting_limit) does not apply. A join inside 128 others on one stack
+    /// runs its task on the stack of another thread, which is started for it and is no worker. A recursion
+    /// overflows the stack after more than 4,000 levels.
+    ///
     /// # Errors
-    /// [`JoinError::Panicked`] if the task panicked. [`JoinError::WouldDeadlock`] on a worker of the pool at
-    /// its [nesting limit](pool_core::Builder::nesting_limit), if the task has not started; the scope's
-    /// owner then runs the task. [`JoinError::Cancelled`] and [`JoinError::Expired`] for tasks with
-    /// [options](Scope::task). [`JoinError::Forked`] in a forked child, if the scope was entered before
-    /// the fork.
+    /// [`JoinError::Panicked`] if the task panicked. [`JoinError::Cancelled`] and [`JoinError::Expired`] for
+    /// tasks with [options](Scope::task). [`JoinError::Forked`] in a forked child, if the scope was entered
+    /// before the fork.
     pub fn join(self) -> Result<T, JoinError> {
         if !self.is_finished() {
-            self.queue.start(self.number)?;
+            self.queue.start(self.number);
         }
         self.queue.process().check(JoinError::Forked)?;
         let joined = join(&*self.packet, &**self.queue.pool().clock(), None);
@@ -473,24 +477,11 @@ impl<T> ScopedJoinHandle<'_, T> {
 
 impl SubQueue<Scoped> {
     /// Runs the task on this thread if it has not started.
-    ///
-    /// # Errors
-    /// [`JoinError::WouldDeadlock`] at the nesting limit.
-    fn start(self: &Arc<Self>, number: u64) -> Result<(), JoinError> {
-        let pool = &self.pool();
-        if pool.is_own_worker() && !pool.may_nest() {
-            let waits = self.look(|scoped| scoped.pending.contains(number));
-            return if waits {
-                Err(JoinError::WouldDeadlock)
-            } else {
-                Ok(())
-            };
-        }
+    fn start(self: &Arc<Self>, number: u64) {
         if !self.help(|scoped| scoped.start_that(number)) {
             // This thread is about to sleep, and a full pool may have refused a drain task before.
             let _ = self.offer(|_| ());
         }
-        Ok(())
     }
 }
 

@@ -41,7 +41,7 @@ use std::time::{Duration, Instant};
 #[cfg(not(anthill_loom))]
 use backoff_spinlock::SpinLock as Lock;
 use pool_core::SubmitError;
-use pool_core::internals::{Demand, Outcome, PoolHandle, Search, Searches, TaskContext};
+use pool_core::internals::{Demand, PoolHandle, Search, Searches, TaskContext};
 #[cfg(anthill_loom)]
 use sync_shim::Mutex as Lock;
 use sync_shim::atomic::AtomicBool;
@@ -55,6 +55,7 @@ use sync_shim::{Parker, Process};
 mod drain_task;
 mod lanes;
 mod site;
+mod stack;
 #[cfg(all(test, not(anthill_loom)))]
 pub(crate) mod tests;
 
@@ -64,6 +65,7 @@ use lanes::Lanes;
 pub(crate) use site::Site;
 #[cfg(feature = "stream")]
 pub(crate) use site::Submission;
+use stack::Runs;
 
 /// Length of a turn. Other tasks wait at most this long for a worker, plus the length of one piece.
 const TURN: Duration = Duration::from_millis(1);
@@ -81,7 +83,7 @@ pub(crate) trait Backlog {
     /// Work for one call on one thread.
     type Piece;
     /// Identifies a started piece.
-    type Number: Copy;
+    type Number: Copy + Send;
     /// Result of a piece.
     type Done;
     /// Values to drop without the lock.
@@ -199,7 +201,7 @@ impl<B: Backlog> State<B> {
 /// Whether a waiting owner runs pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Helps {
-    /// On a worker of the pool, up to the nesting limit.
+    /// On a worker of the pool.
     OnWorker,
     /// On any thread.
     Always,
@@ -254,7 +256,13 @@ struct Reserved {
     waits: bool,
 }
 
-impl<B: Backlog + Send + 'static> Drain for SubQueue<B> {
+impl<B: Backlog<Piece: Send> + Send + 'static> Runs<Started<B>> for SubQueue<B> {
+    fn run(&self, piece: Started<B>) {
+        self.run_one(piece, None);
+    }
+}
+
+impl<B: Backlog<Piece: Send> + Send + 'static> Drain for SubQueue<B> {
     fn drain(&self, this: &Arc<dyn Drain>, lane: usize, context: &TaskContext) {
         let (mut turn, piece) = self.begin(lane, context);
         let mut next = piece.map_or(After::Ended, After::Next);
@@ -344,7 +352,7 @@ impl<B: Backlog> SubQueue<B> {
     }
 }
 
-impl<B: Backlog + Send + 'static> SubQueue<B> {
+impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
     /// Runs a piece, catches its panic, and settles it. If the turn continues, the same section takes the
     /// next piece.
     fn run_one(&self, (number, piece): Started<B>, turn: Option<&mut Turn>) -> After<Started<B>> {
@@ -453,19 +461,15 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
         }
     }
 
-    /// Runs the piece that `take` returns on this thread. Returns `false` if there is none.
-    pub(crate) fn help(&self, take: impl FnOnce(&mut B) -> Option<Started<B>>) -> bool {
-        let mut piece = take(&mut self.state.lock().backlog);
-        let found = piece.is_some();
-        if found {
-            self.site.pool.nested(&mut || {
-                if let Some(piece) = piece.take() {
-                    self.run_one(piece, None);
-                }
-                Outcome::Completed
-            });
-        }
-        found
+    /// Runs the piece that `take` returns. Returns `false` if there is none.
+    ///
+    /// The nesting limit does not apply: an owner runs only pieces of its own queue, which nest as calls of the user's
+    /// functions do.
+    pub(crate) fn help(self: &Arc<Self>, take: impl FnOnce(&mut B) -> Option<Started<B>>) -> bool {
+        let piece = take(&mut self.state.lock().backlog);
+        let Some(piece) = piece else { return false };
+        stack::run(&self.site.pool, self, piece);
+        true
     }
 
     /// Adds a piece, and submits a drain task if another is allowed and the pool has room. Otherwise the
@@ -556,7 +560,7 @@ impl<B: Backlog + Send + 'static> SubQueue<B> {
     ) -> Result<T, SubmitError> {
         let own_worker = self.site.pool.is_own_worker();
         let submits = helps != Helps::Alone;
-        let helps = helps != Helps::OnWorker || own_worker && self.site.pool.may_nest();
+        let helps = helps != Helps::OnWorker || own_worker;
         let parker = Parker::of_thread();
         let (mut asked, mut patience) = (false, PATIENCE);
         // Whether to submit to members without a drain task now. In a model naps do not end.

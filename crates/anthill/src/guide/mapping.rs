@@ -67,7 +67,7 @@
 //! A mapping uses up to all workers of the pool, and adapts to [`tune`](crate::Pool::tune). Other tasks get a
 //! worker within a millisecond plus the duration of one item. In a multi-pool, a member whose workers are blocked
 //! does not delay the mapping. On a worker of the same pool, `next` calls the function itself instead of waiting,
-//! so mappings may be nested up to the [nesting limit](super::nesting).
+//! so mappings may be nested. The [nesting limit](super::nesting) does not apply to them.
 //!
 //! # Cost
 //! Each item takes a lock twice, and each batch of results wakes the caller once. Combine items that take less

@@ -33,7 +33,7 @@
 //! ([`DEFAULT_NESTING_LIMIT`](crate::DEFAULT_NESTING_LIMIT)). At the limit a submit returns `Full`, and the
 //! join of an unstarted task returns [`JoinError::WouldDeadlock`](crate::JoinError::WouldDeadlock). To nest
 //! deeper, increase [`nesting_limit`](crate::Builder::nesting_limit) and
-//! [`stack_size`](crate::Builder::stack_size) together.
+//! [`stack_size`](crate::Builder::stack_size) together. Scopes and mappings have [no limit](super::scopes).
 //!
 //! A task that a submit runs in place counts as submitted and completed but not as in flight, because it is part
 //! of the surrounding task. A task that a join runs in place holds no room, and is in flight until it ends.

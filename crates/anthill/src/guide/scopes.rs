@@ -30,7 +30,25 @@
 //! forked child, the caller runs all tasks. Scopes may be nested and used inside tasks.
 //!
 //! [`join`](crate::pool_util::ScopedJoinHandle::join) runs the joined task if it has not started. So tasks may
-//! spawn and join other tasks as deeply as functions may call each other.
+//! spawn and join other tasks as deeply as functions may call each other. The [nesting limit](super::nesting) does
+//! not apply. After each 128 levels on one stack, a join continues on the stack of another thread, so that a
+//! recursion of a few thousand levels does not overflow the stack of a worker:
+//!
+//! ```
+//! use anthill::prelude::*;
+//! use anthill::{JoinError, Pool};
+//!
+//! fn depth(pool: &Pool, levels: u32) -> Result<u32, JoinError> {
+//!     if levels == 0 {
+//!         return Ok(0);
+//!     }
+//!     pool.scope(|scope| scope.spawn(|| depth(pool, levels - 1)).join())?.map(|below| below + 1)
+//! }
+//!
+//! let pool = Pool::builder().capacity(2).build()?;
+//! assert_eq!(depth(&pool, 1_000)?, 1_000);
+//! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+//! ```
 //!
 //! If a [submitted](crate::Scope::submit) task panics, the scope panics at its end, like
 //! [`std::thread::scope`]. The panic of a [spawned](crate::Scope::spawn) task is returned by its handle.

@@ -354,7 +354,8 @@ impl<R: Runner> Builder<R> {
     }
 
     /// Sets how many tasks may run in place inside one another. Beyond this limit a submit, or the
-    /// join of an unstarted task, is refused. Each level takes [stack](Self::stack_size).
+    /// join of an unstarted task, is refused. Each level takes [stack](Self::stack_size). Does not
+    /// apply to mappings and scopes.
     pub fn nesting_limit(mut self, tasks: u32) -> Self {
         self.nesting_limit = tasks;
         self

@@ -6,6 +6,7 @@ use std::mem::ManuallyDrop;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
+use sync_shim::thread::{JoinHandle, ThreadOptions, spawn_thread};
 use sync_shim::{Clock, Process};
 
 use crate::config::{Capacity, OnFull};
@@ -154,14 +155,18 @@ impl PoolHandle {
         PoolRef::context(&*self.0)
     }
 
-    /// Whether a task may run in place on this thread without exceeding the nesting limit.
-    pub fn may_nest(&self) -> bool {
-        self.0.may_nest()
-    }
-
-    /// Calls `run`, which runs a task in place, one nesting level deeper.
-    pub fn nested(&self, run: &mut dyn FnMut() -> Outcome) -> Outcome {
-        self.0.nested(run)
+    /// Starts a thread with the name, the stack size and the gate of the pool. It is no worker.
+    ///
+    /// # Errors
+    /// The refusal of the gate or of the operating system.
+    pub fn start_thread(&self, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle> {
+        let config = &self.0.config;
+        let options = ThreadOptions {
+            name: Some(&self.0.context.name),
+            stack_size: config.stack_size,
+            gate: config.thread_gate.as_deref(),
+        };
+        spawn_thread(options, body)
     }
 
     /// Demand for workers, and the capacity. Takes a section, which also updates the flag that

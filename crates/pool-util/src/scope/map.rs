@@ -163,13 +163,9 @@ impl<I: Iterator, T, E> ScopedMap<'_, '_, I, T, E> {
         self.window.unwrap_or_else(of_workers)
     }
 
-    /// Runs the first item that has not started. Returns `false` if there is none, or at the nesting limit.
+    /// Runs the first item that has not started. Returns `false` if there is none.
     fn help(&mut self) -> bool {
         let queue = &self.scope.queue;
-        let pool = &queue.pool();
-        if pool.is_own_worker() && !pool.may_nest() {
-            return false;
-        }
         let (handles, started) = (&self.handles, &mut self.started);
         queue.help(|scoped| {
             while let Some(handle) = handles.get(*started) {

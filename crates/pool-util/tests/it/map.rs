@@ -540,20 +540,16 @@ fn workers_that_wait_for_their_own_mappings_do_not_deadlock() {
 }
 
 #[testkit::test]
-fn at_the_nesting_limit_without_another_worker_a_mapping_returns_full() {
-    let built = Pool::builder()
-        .capacity(1)
-        .queue_depth(0)
-        .nesting_limit(0)
-        .build();
+fn the_nesting_limit_refuses_no_result_of_a_mapping() {
+    let built = Pool::builder().capacity(1).nesting_limit(0).build();
     let pool = built.expect("it has a capacity");
-    let inner = pool.clone();
-    let outer = pool.spawn(move || inner.map(0..3, |n| n).next());
-    let first = outer.expect("there is room").join().expect("it ends");
-    assert!(matches!(
-        first,
-        Some(Err(MapError::Refused(SubmitError::Full(()))))
-    ));
+    let (outer, inner) = (pool.clone(), pool.clone());
+    let task = pool.spawn(move || {
+        let rows = outer.map(0..10_usize, move |n| inner.map(0..n, |m| m).count());
+        rows.map(|row| row.expect("it runs")).sum::<usize>()
+    });
+    let sum = task.expect("there is room").join().expect("it ends");
+    assert_eq!(sum, 45);
 }
 
 #[testkit::test]

@@ -424,27 +424,89 @@ fn a_scoped_mapping_pulls_no_further_than_its_window() {
     }
 }
 
+/// Recursion: each level is a scope whose only task is the next level.
+fn depth(pool: &Pool, levels: u32) -> Result<u32, JoinError> {
+    if levels == 0 {
+        return Ok(0);
+    }
+    pool.scope(|scope| scope.spawn(|| depth(pool, levels - 1)).join())?
+        .map(|below| below + 1)
+}
+
 #[testkit::test]
-fn at_the_nesting_limit_a_join_is_refused_and_the_scope_ends() {
-    let built = Pool::builder()
-        .capacity(1)
-        .queue_depth(0)
-        .nesting_limit(0)
-        .build();
+fn the_nesting_limit_refuses_no_join_of_a_scope_on_any_thread() {
+    for capacity in [1, 2] {
+        let built = Pool::builder().capacity(capacity).nesting_limit(0).build();
+        let pool = built.expect("it has a capacity");
+        assert!(matches!(depth(&pool, 100), Ok(100)), "from another thread");
+        let inner = pool.clone();
+        let task = pool.spawn(move || depth(&inner, 100));
+        let reached = task.expect("there is room").join().expect("it ends");
+        assert!(matches!(reached, Ok(100)), "on an own worker");
+    }
+}
+
+#[testkit::test]
+fn a_recursion_of_scopes_is_deeper_than_the_stack_of_a_worker() {
+    for capacity in [1, 2] {
+        let built = Pool::builder().capacity(capacity).stack_size(1 << 20);
+        let pool = built.build().expect("it has a capacity");
+        let inner = pool.clone();
+        // Each level takes some kilobytes without optimization.
+        let task = pool.spawn(move || depth(&inner, 1_000));
+        let reached = task.expect("there is room").join().expect("it ends");
+        assert!(matches!(reached, Ok(1_000)));
+        let live = pool.stats().peak_live;
+        assert!(live <= capacity, "the other stacks are no workers: {live}");
+    }
+}
+
+#[testkit::test]
+fn a_recursion_of_scopes_without_another_thread_goes_on_on_its_own_stack() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let gate = move || match asked.fetch_add(1, SeqCst) {
+        0 => Ok(()), // The worker.
+        1 => panic!("a gate that panics refuses"),
+        _ => Err(std::io::ErrorKind::Unsupported.into()),
+    };
+    let built = Pool::builder().capacity(1).thread_gate(gate).build();
+    let pool = built.expect("it has a capacity");
+    let inner = pool.clone();
+    let task = pool.spawn(move || (depth(&inner, 200), depth(&inner, 200)));
+    let reached = task.expect("there is room").join().expect("it ends");
+    assert!(matches!(reached, (Ok(200), Ok(200))));
+}
+
+#[testkit::test]
+fn the_nesting_limit_refuses_no_result_of_a_mapping_in_a_scope() {
+    let built = Pool::builder().capacity(1).nesting_limit(0).build();
     let pool = built.expect("it has a capacity");
     let inner = pool.clone();
     let task = pool.spawn(move || {
-        let ran = AtomicUsize::new(0);
-        let refused = inner.scope(|scope| scope.spawn(|| ran.fetch_add(1, SeqCst)).join().err());
-        (
-            matches!(refused, Some(JoinError::WouldDeadlock)),
-            ran.into_inner(),
-        )
+        let sum = inner.scope(|scope| {
+            let rows = scope.map(0..10_u32, |n| {
+                inner.scope(|scope| scope.map(0..n, |m| m).flatten().count())
+            });
+            rows.map(|row| row.expect("it runs")).sum::<usize>()
+        });
+        assert_eq!(sum, 45);
     });
-    assert_eq!(
-        task.expect("there is room").join().expect("it ends"),
-        (true, 1)
-    );
+    task.expect("there is room").join().expect("it ends");
+}
+
+#[testkit::test]
+fn pieces_that_their_owner_runs_leave_the_nesting_limit_to_submits_and_joins() {
+    let built = Pool::builder().capacity(1).nesting_limit(1).build();
+    let pool = built.expect("it has a capacity");
+    let inner = pool.clone();
+    let task = pool.spawn(move || {
+        inner.scope(|scope| {
+            let joined = scope.spawn(|| inner.spawn(|| 7).expect("it runs in place").join());
+            joined.join().expect("it runs")
+        })
+    });
+    let value = task.expect("there is room").join().expect("it ends");
+    assert_eq!(value.expect("it has run"), 7);
 }
 
 #[testkit::test]
