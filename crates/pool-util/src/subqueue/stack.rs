@@ -5,6 +5,7 @@
 //! and a worker's stack is often 2 MiB. So a piece that would begin below [`PER_STACK`] others runs on the stack of
 //! another thread, which this thread waits for.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use pool_core::internals::PoolHandle;
@@ -19,7 +20,7 @@ const PER_STACK: u32 = 128;
 const MOST_STACKS: u32 = 32;
 
 sync_shim::thread_locals! {
-    static NESTED: std::cell::Cell<Nested> = std::cell::Cell::new(Nested { pieces: 0, stacks: 1 });
+    static NESTED: Cell<Nested> = Cell::new(Nested { pieces: 0, stacks: 1 });
 }
 
 #[derive(Clone, Copy)]
@@ -28,6 +29,12 @@ struct Nested {
     pieces: u32,
     /// Number of stacks, including this one.
     stacks: u32,
+}
+
+impl Nested {
+    fn set(self) {
+        NESTED.with(|nested| nested.set(self));
+    }
 }
 
 /// A queue whose pieces do not unwind.
@@ -41,18 +48,19 @@ pub(super) fn run<P: Send + 'static>(
     queue: &Arc<impl Runs<P> + 'static>,
     piece: P,
 ) {
-    let outer = NESTED.get();
+    let outer = NESTED.with(Cell::get);
     let mut piece = Some(piece);
     if outer.pieces >= PER_STACK && outer.stacks < MOST_STACKS {
         piece = run_elsewhere(pool, queue, piece, outer.stacks + 1);
     }
     let Some(piece) = piece else { return };
-    NESTED.set(Nested {
+    let inner = Nested {
         pieces: outer.pieces + 1,
         ..outer
-    });
+    };
+    inner.set();
     queue.run(piece);
-    NESTED.set(outer);
+    outer.set();
 }
 
 /// Runs a piece on the stack of another thread. Returns it if the thread cannot be started.
@@ -68,7 +76,7 @@ fn run_elsewhere<P: Send + 'static>(
     let body = move || {
         // The thread stands for the caller: it is an own worker if the caller is.
         tag.set();
-        NESTED.set(Nested { pieces: 0, stacks });
+        Nested { pieces: 0, stacks }.set();
         let piece = taken.lock().take();
         if let Some(piece) = piece {
             queue.run(piece);
