@@ -43,7 +43,11 @@ impl RoomFuture {
             Err(NoRoom::Full { starved, .. }) => starved,
             Err(NoRoom::Refused(refusal)) => return Some(Err(shared.count_refusal(refusal))),
         };
-        match shared.enqueue(Request::Permit, starved, None) {
+        let request = match shared.answer_worker(Request::Permit) {
+            Ok(answer) => return Some(answer.map_err(|refusal| refusal.map(drop))),
+            Err(request) => request,
+        };
+        match shared.enqueue(request, starved, None) {
             GroupWait::Waiting(waiter) => {
                 self.stage = Stage::Waiting(waiter);
                 None
@@ -68,6 +72,7 @@ impl Future for RoomFuture {
             let shared = Arc::clone(&self.shared);
             shared.first().process().check(SubmitError::Forked(()))?;
             let settled = waiter.ticket.poll(context.waker());
+            let settled = settled.or_else(|| waiter.answer_worker(&shared));
             if settled.is_some() {
                 waiter.dequeue(&shared); // Step 6.
             }

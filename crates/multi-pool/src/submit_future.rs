@@ -54,7 +54,11 @@ impl SubmitFuture {
             Err(NoRoom::Full { asked, starved }) => (asked, starved),
             Err(NoRoom::Refused(refusal)) => return Some(Err(self.shared.count_refusal(refusal))),
         };
-        match self.shared.enqueue(Request::Task(job), starved, None) {
+        let request = match self.shared.answer_worker(Request::Task(job)) {
+            Ok(answer) => return Some(of_task(answer)),
+            Err(request) => request,
+        };
+        match self.shared.enqueue(request, starved, None) {
             GroupWait::Waiting(waiter) => {
                 self.stage = Stage::Waiting(waiter);
                 None
@@ -94,7 +98,7 @@ impl Future for SubmitFuture {
         } else if let Stage::Waiting(waiter) = &self.stage {
             let polled = waiter.ticket.poll(context.waker()).or_else(|| {
                 if !is_cancelled {
-                    return None;
+                    return waiter.answer_worker(&self.shared);
                 }
                 // Step 5, unless step 3 was faster.
                 match waiter.ticket.withdraw() {

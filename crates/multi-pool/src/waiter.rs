@@ -145,7 +145,39 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// Answers a poll on an own worker, which must not wait for room, as `wait_if_full` does.
+    ///
+    /// # Errors
+    /// The request: the caller may wait.
+    pub(crate) fn answer_worker(
+        &self,
+        request: Request<Task>,
+    ) -> Result<RequestAnswer, Request<Task>> {
+        match (self.first().asked(OnFull::Wait(None), &request), request) {
+            (WhenFull::Enqueue, request) => Err(request),
+            (WhenFull::RunInPlace, Request::Task(job)) => {
+                self.first().run_in_place(job);
+                Ok(Ok(0))
+            }
+            (_, request) => Ok(Err(self.count_refusal(SubmitError::Full(request)))),
+        }
+    }
+}
+
 impl GroupWaiter {
+    /// Answers a poll on an own worker that the waiter is enqueued for: steps 5 and 6, unless step 3 was faster.
+    pub(crate) fn answer_worker(&self, shared: &Shared) -> Option<RequestAnswer> {
+        let asked = shared.first().asked(OnFull::Wait(None), &Request::Permit);
+        if asked == WhenFull::Enqueue {
+            return None; // It is no own worker, or may wait.
+        }
+        match self.ticket.withdraw() {
+            Some(request) => shared.answer_worker(request).ok(),
+            None => self.ticket.outcome(),
+        }
+    }
+
     /// Step 1. With `starved`, takes a place even in a pool with room and no worker, so that a submitter that
     /// starts a worker there does not overtake this waiter. Some pool must have a worker.
     ///

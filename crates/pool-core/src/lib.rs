@@ -78,18 +78,18 @@
 //! |---|---|---|
 //! | `try_submit` | no | one section, of the inbox's lock alone if the pool is busy; no allocation for up to 56 bytes of captures, one box for more |
 //! | `submit`, `submit_timeout` | if the pool is full; an own worker runs the task in place instead | the same |
-//! | `submit_async` | no; the future waits | the same, and one allocation if it has to wait |
+//! | `submit_async` | no; the future waits, and on an own worker runs the task in place instead | the same, and one allocation if it has to wait |
 //! | `spawn` and its variants | as the `submit` variant | one more allocation |
 //! | `reserve` and its variants | as the `submit` variant; an own worker is refused if the pool is full | one section, and one for the task, or for the drop of an unused permit |
 //! | `submit_batch` | as `submit`, at each task that finds no room | one section for up to 256 tasks |
 //! | `CancelToken::wait` and its variants | until it is cancelled or times out | nothing while it sleeps |
-//! | `JoinHandle::join` | until the task has ended; an own worker runs an unstarted task in place | nothing if the task has ended, else a short spin before it sleeps |
+//! | `JoinHandle::join`, or a poll | until the task has ended (a poll does not block); an own worker runs an unstarted task in place | nothing if the task has ended, else a short spin before it sleeps |
 //! | `JoinHandle::cancel` | no | O(1) amortised, two sections; drops the captures on the calling thread |
 //! | `stats`, `running`, `waiting`, .. | no | one section |
 //! | `tune`, `release`, `reboot`, `pause`, `resume` | no | one section, O(affected workers and waiters) |
 //! | `release_now` | no | O(queued tasks); drops their captures on the calling thread |
 //! | `wait_idle`, `wait_released` | yes; refused on an own worker | nothing while they sleep |
-//! | `wait_idle_async`, `wait_released_async`, `release_async` | no; the future waits | at most one section per poll |
+//! | `wait_idle_async`, `wait_released_async`, `release_async` | no; the future waits, and is refused on an own worker | at most two sections per poll |
 //! | `blocking` | as long as its closure | two sections, and possibly a thread's start; nothing without a [`max_compensation`](Builder::max_compensation) |
 //! | drop of the last handle | only with [`DropPolicy::Join`] | as its policy |
 //!

@@ -57,10 +57,10 @@ use crate::task::options::WaitLimits;
 /// | call | while a permit is held |
 /// |---|---|
 /// | `release` | no more permits are given; the task of this one is accepted and runs |
-/// | `wait_released` | waits until the permit is used or dropped; on the thread that holds it, forever |
+/// | `wait_released`, `release_timeout`, and their futures | wait until the permit is used or dropped; on the thread or in the future that holds it, forever. The pool cannot detect that, because a permit may be sent to another thread |
 /// | `release_now` | removes tasks, not permits; a task submitted with the permit afterwards runs |
 /// | `reboot` | the permit belongs to the new generation, and holds room there |
-/// | `wait_idle` | does not wait for the permit, which is not a task |
+/// | `wait_idle`, `wait_idle_async` | does not wait for the permit, which is not a task |
 /// | `tune` | permits and tasks above the new limit keep their room; new ones wait until they fit |
 /// | a fork | in the child the permit holds nothing and gives nothing back; its task is dropped, not run |
 /// | [`std::mem::forget`] | the room is lost forever, and a release never ends |
@@ -229,6 +229,13 @@ impl Core {
     }
 }
 
+impl Core {
+    /// The answer of a full pool to a poll: an own worker must not wait for room, as in the blocking call.
+    fn asked_by_future(&self) -> WhenFull {
+        WhenFull::asked_by_permit(OnFull::Wait(None), self.own_worker())
+    }
+}
+
 /// Resolves once room is reserved. Dropping it at any time gives the room back.
 #[must_use = "futures do nothing unless polled"]
 #[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
@@ -258,7 +265,7 @@ impl RoomFuture {
         let admitted = core.admit_permit(
             |state, why: Closed| {
                 let enqueues = matches!(why, Closed::Full)
-                    && state.view().when_full(WhenFull::Enqueue) == WhenFull::Enqueue;
+                    && state.view().when_full(core.asked_by_future()) == WhenFull::Enqueue;
                 if !enqueues {
                     return Err(state.refuse(why));
                 }
@@ -296,8 +303,15 @@ impl Future for RoomFuture {
         }
         // Also right after it entered the queue, because the entry has no waker yet. USER CODE: the
         // waker's clone. If it panics, the entry is still ours to give up.
-        if let Stage::Waiting(entry, _) = &self.stage {
-            let answer = entry.poll(context.waker());
+        if let Stage::Waiting(entry, ticket) = &self.stage {
+            let answer = entry.poll(context.waker()).or_else(|| {
+                if self.core.asked_by_future() == WhenFull::Enqueue {
+                    return None;
+                }
+                let left = self.core.leave_wait_queue(entry, *ticket);
+                let refused = left.map(|request| Err((Reason::Full, request)));
+                refused.or_else(|| entry.outcome())
+            });
             result = answer.map(|answer| answer.map(drop).map_err(|(reason, _)| reason));
         }
         // A future polled again after it was ready stays pending.

@@ -95,9 +95,9 @@ const SHARDS: usize = if cfg!(anthill_loom) { 1 } else { 8 };
 /// # Interaction with other calls
 /// | call | effect |
 /// |---|---|
-/// | any submit at a full pool, on one of its own workers | refused, because the task may have to wait behind the submitting one (with [`WithinWorker::Block`](pool_core::WithinWorker::Block) it waits) |
+/// | any submit at a full pool, on one of its own workers, also as a future | refused, because the task may have to wait behind the submitting one (with [`WithinWorker::Block`](pool_core::WithinWorker::Block) it waits) |
 /// | [`JoinHandle::cancel`] | drops the captures immediately; the room is free when the turn comes |
-/// | [`JoinHandle::join`] on an own worker | does not run the task in place: refused with [`WouldDeadlock`](pool_core::JoinError::WouldDeadlock) if it has not started |
+/// | [`JoinHandle::join`], or a poll of the handle, on an own worker | does not run the task in place: refused with [`WouldDeadlock`](pool_core::JoinError::WouldDeadlock) if it has not started |
 /// | `release` | accepted tasks run |
 /// | `release_now` | also drops tasks that wait behind a key, at the latest when the key's running task has ended; its result counts one task per key in the queue (with a [limit](Self::limit), up to the limit). A `reboot` before that lets them run |
 /// | `wait_idle` | waits for all of them |

@@ -302,7 +302,8 @@ where
     /// Converts the iterator to a stream of the results. Works under any runtime.
     ///
     /// `poll_next` pulls the source, and waits for results and for room in the pool without blocking. It
-    /// calls the source's `next`, which should not block for long.
+    /// calls the source's `next`, which should not block for long. On a worker of the same pool it calls the
+    /// function itself, as the iterator does.
     ///
     /// ```
     /// use futures_lite::StreamExt;

@@ -649,6 +649,8 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
         mut take: impl FnMut(&mut B) -> Option<T>,
     ) -> Poll<Result<T, SubmitError>> {
         let (mut asked, mut spreads) = (false, true);
+        // As in `wait`: an own worker must not wait for another one.
+        let helps = self.site.pool.is_own_worker();
         loop {
             self.process.check(SubmitError::Forked(()))?;
             if let Some(waiting) = submission
@@ -666,6 +668,13 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
                 // USER CODE: the drops of wakers. A panic must not cost the caller what was found.
                 drop_quietly((previous, waiter));
                 return Poll::Ready(Ok(found));
+            }
+            if helps && state.backlog.pending() > 0 {
+                drop(state);
+                // USER CODE: the drops of wakers.
+                drop_quietly((previous, waiter));
+                self.help(B::start);
+                continue;
             }
             let reserved = if submission.is_some() || asked && state.lanes.drainers() > 0 {
                 None

@@ -470,7 +470,8 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         }
     }
 
-    /// Like [`next`](Self::next), for a future's `poll`. Runs no task in place.
+    /// Like [`next`](Self::next), for a future's `poll`. On a worker of the same pool it runs tasks of the group that
+    /// have not started, as `next` does.
     ///
     /// The group keeps the waker of a pending poll until a task ends. [`next_async`](Self::next_async)
     /// removes the waker when it is dropped.
@@ -479,7 +480,8 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         next.map(|next| next.map(shared::Ended::take))
     }
 
-    /// Async version of [`next`](Self::next). Dropping the future loses no value.
+    /// Async version of [`next`](Self::next), also in what a poll does on a worker of the same pool. Dropping the
+    /// future loses no value.
     ///
     /// ```
     /// # futures_lite::future::block_on(async {

@@ -102,6 +102,11 @@ impl Members {
         self.first().process()
     }
 
+    /// Returns whether the calling thread is a worker of the pools.
+    pub(crate) fn is_own_worker(&self) -> bool {
+        self.first().is_own_worker()
+    }
+
     /// Iterates over the pools, with the generation that the scheduled pool belongs to.
     pub(crate) fn each(&self) -> impl Iterator<Item = (&PoolHandle, u64)> {
         let generations = self.0.generations.iter().copied();

@@ -30,7 +30,8 @@ use crate::schedule::Joinable;
 /// # On a worker of the same pool
 /// A join would hold the worker until the task is due, and deadlock if the task then needs that same
 /// worker. A join of a schedule whose last run has not started therefore fails there with
-/// [`JoinError::WouldDeadlock`]; the task still runs. Awaiting the handle is allowed on any thread.
+/// [`JoinError::WouldDeadlock`], and so does a poll; the task still runs. A handle that a worker has created can be
+/// awaited on any other thread.
 ///
 /// ```
 /// use pool_core::Pool;
@@ -204,13 +205,18 @@ impl<R: Send + 'static> ScheduledHandle<R> {
         self.pool.process().check(JoinError::Forked)
     }
 
+    /// Refuses to hold a worker of the pool until the task is due.
+    fn may_wait(&self) -> Result<(), JoinError> {
+        if !self.schedule.is_ended() && self.pool.is_own_worker() && !self.schedule.is_last_run() {
+            return Err(JoinError::WouldDeadlock);
+        }
+        Ok(())
+    }
+
     /// Returns `None` if the deadline passed first.
     fn wait(&self, deadline: Option<Instant>) -> Option<Joined<R>> {
-        if let Err(forked) = self.check() {
-            return Some(Err(forked));
-        }
-        if !self.schedule.is_ended() && self.pool.is_own_worker() && !self.schedule.is_last_run() {
-            return Some(Err(JoinError::WouldDeadlock));
+        if let Err(refused) = self.check().and_then(|()| self.may_wait()) {
+            return Some(Err(refused));
         }
         join(&*self.schedule, &**self.pool.clock(), deadline)
     }
@@ -227,9 +233,10 @@ impl<R> Drop for ScheduledHandle<R> {
 impl<R: Send + 'static> Future for ScheduledHandle<R> {
     type Output = Result<R, JoinError>;
 
-    /// Ready once the schedule has ended. Polling again after that returns [`JoinError::Taken`].
+    /// Ready once the schedule has ended. On a worker of the same pool as [`join`](Self::join). Polling again after that returns [`JoinError::Taken`].
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         self.check()?;
+        self.may_wait()?;
         poll(&*self.schedule, context)
     }
 }

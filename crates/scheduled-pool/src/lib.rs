@@ -70,7 +70,7 @@
 //! | `stats`, `pending` | no | one critical section |
 //! | `release` | no | O(n) |
 //! | `release_now` | no | O(n log n), and one allocation for each schedule |
-//! | `wait_idle`, `wait_released` | yes; fails on the pool's own workers | no CPU time while blocked |
+//! | `wait_idle`, `wait_released` | yes; fails on the pool's own workers, also as a future | no CPU time while blocked |
 //!
 //! # When threads cannot be started
 //! If the timer thread cannot be started, the call that needed it returns the task. If a task is due, the

@@ -99,6 +99,7 @@ impl<P: Base> ScheduledPool<P> {
     /// The future does not keep the scheduled pool open, and can be dropped at any time.
     ///
     /// # Errors
+    /// [`WouldDeadlock`](WaitError::WouldDeadlock) if it is polled on one of the pool's workers,
     /// [`Forked`](WaitError::Forked) in a forked child.
     pub fn wait_idle_async(&self) -> impl Future<Output = Result<(), WaitError>> + Send + use<P> {
         let (core, members) = (Arc::clone(self.core()), self.members().clone());

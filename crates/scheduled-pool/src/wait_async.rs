@@ -101,10 +101,18 @@ impl Future for StateFuture {
             };
             if event.poll(context.waker()) {
                 this.event = None; // Set for this state or for the join of the timer thread, so check again.
-            } else if !this.deadline.has_passed(&*this.core.clock, context.waker()) {
+                continue;
+            }
+            // As in the blocking calls: the task that polls keeps its own pool from coming to rest.
+            let gives_up = if this.members.is_own_worker() {
+                WaitError::WouldDeadlock
+            } else if this.deadline.has_passed(&*this.core.clock, context.waker()) {
+                WaitError::TimedOut
+            } else {
                 return Poll::Pending;
-            } else if !this.leave() {
-                return Poll::Ready(Err(WaitError::TimedOut));
+            };
+            if !this.leave() {
+                return Poll::Ready(Err(gives_up));
             }
         }
     }
@@ -126,6 +134,7 @@ impl<P: Base> ScheduledPool<P> {
     /// and the pool have ended. The future does not keep the scheduled pool open.
     ///
     /// # Errors
+    /// [`WouldDeadlock`](WaitError::WouldDeadlock) if it is polled on one of the pool's workers;
     /// [`Rebooted`](WaitError::Rebooted) if the pool was rebooted after its release;
     /// [`Forked`](WaitError::Forked) in a forked child.
     pub fn wait_released_async(

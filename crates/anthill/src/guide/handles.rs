@@ -68,9 +68,11 @@
 //! Two tasks that join each other deadlock, as two threads would. `wait_idle` and `wait_released` on one of the
 //! pool's own workers return [`WouldDeadlock`](crate::WaitError::WouldDeadlock).
 //!
-//! Polling a handle runs no task in place, because a poll must not block. So a task that *blocks on a future* of
-//! its own pool (`block_on(handle)`, `block_on(pool.submit_async(..))`) holds its worker while it waits, and if
-//! all workers do so, the pool deadlocks. In tasks, use `join` and `submit`.
+//! A task that *blocks on a future* of its own pool holds its worker, so a poll on a worker of the same pool does
+//! what the blocking call does there: `block_on(handle)` runs the task in place, and
+//! `block_on(pool.wait_idle_async())` returns `WouldDeadlock`. A future that was only created on a worker, and is
+//! polled by another thread, waits. `docs/decisions/deadlocks.md` in the repository
+//! lists all calls that wait.
 //!
 //! # Cancelling
 //! `cancel` removes a task that has not started. It frees the room at once and drops the task's captures on the

@@ -10,8 +10,8 @@
 //! | `Refuse` | returns `Full` with the task |
 //! | `Block` | waits; a deadlock if all workers wait |
 //!
-//! `try_submit` and `submit_async` behave as on other threads: the first refuses, the second waits in the wait
-//! queue.
+//! The setting applies to futures, too, if they are polled on one of the pool's own workers: a task that polls a
+//! future of `submit_async` to its end holds its worker meanwhile. `try_submit` refuses, as on other threads.
 //!
 //! ```
 //! use anthill::Pool;

@@ -7,7 +7,7 @@
 //! | `submit`, `spawn` | waits in the wait queue | runs the task in place ([`nesting`](super::nesting)) |
 //! | `try_submit`, `try_spawn` | returns `Full` | returns `Full` |
 //! | `submit_timeout`, `spawn_timeout` | waits for a duration, or until an instant | runs the task in place |
-//! | `submit_async`, `spawn_async` | the future waits in the wait queue | waits in the wait queue |
+//! | `submit_async`, `spawn_async` | the future waits in the wait queue | the poll runs the task in place |
 //!
 //! A released pool refuses all tasks. [`on_full`](crate::Builder::on_full) of the builder sets a policy for
 //! `submit` and `spawn` at a full pool: wait, refuse, run the task in the caller, or discard the oldest or the

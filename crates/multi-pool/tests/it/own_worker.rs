@@ -1,8 +1,14 @@
 //! Calls by workers: a worker of one pool counts as an own worker of all.
 
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::mpsc;
+use std::task::{Context, Waker};
+use std::thread::ThreadId;
+
 use multi_pool::{MultiPool, MultiPoolExt, MultiWaitError};
-use pool_core::{Pool, SubmitError, WaitError, WithinWorker};
-use testkit::Gate;
+use pool_core::{JoinHandle, Pool, SubmitError, WaitError, WithinWorker};
+use testkit::{Gate, block_on};
 
 use crate::support::{end, here, hold, hold_all, multi, until};
 
@@ -128,4 +134,88 @@ fn a_wait_for_any_pool_by_a_worker_returns_would_deadlock() {
     }
     assert!(!pool.is_own_worker());
     pool.wait_released().unwrap();
+}
+
+#[testkit::test]
+fn a_wait_polled_by_a_worker_of_any_pool_returns_would_deadlock() {
+    let pool = multi(2, 1);
+    let gates = hold_all(&pool, 1); // So that the other pool is neither idle nor ended.
+    let inner = pool.clone();
+    let waits = pool.spawn(move || {
+        [
+            block_on(inner.wait_idle_async()).unwrap_err(),
+            block_on(inner.wait_released_async()).unwrap_err(),
+            block_on(inner.release_timeout_async(std::time::Duration::MAX)).unwrap_err(),
+            block_on(inner.release_async()).unwrap_err(),
+        ]
+    });
+    for error in waits.unwrap().join().unwrap() {
+        let deadlock = WaitError::WouldDeadlock;
+        assert_eq!(error.pools(), [(0, deadlock), (1, deadlock)]);
+    }
+    gates.iter().for_each(Gate::open);
+    pool.wait_released().unwrap();
+}
+
+#[testkit::test]
+fn a_future_that_submits_on_a_worker_follows_the_setting_of_the_pools() {
+    for (policy, limit) in [
+        (WithinWorker::RunInPlace, 1),
+        (WithinWorker::RunInPlace, 0),
+        (WithinWorker::Refuse, 1),
+    ] {
+        let pool = with(policy, limit);
+        let gate = hold(&pool);
+        let runs = policy == WithinWorker::RunInPlace && limit > 0;
+        let inner = pool.clone();
+        let outer = pool.spawn(move || {
+            let place = std::thread::current().id();
+            let task = move || std::thread::current().id() == place;
+            match block_on(inner.spawn_async(task)) {
+                Ok(handle) => assert!(runs && handle.join().unwrap()),
+                Err(refused) => assert!(!runs && refused.is_full()),
+            }
+            assert!(block_on(inner.reserve_async()).unwrap_err().is_full());
+        });
+        outer.unwrap().join().unwrap();
+        gate.open();
+        end(&pool);
+        let stats = pool.stats();
+        assert_eq!((stats.waiting, stats.reserved), (0, 0));
+        assert_eq!(
+            (stats.submitted, stats.completed),
+            if runs { (3, 3) } else { (2, 2) }
+        );
+    }
+}
+
+#[testkit::test]
+fn a_future_in_the_wait_queues_does_not_wait_for_the_worker_that_polls_it() {
+    let pool = multi(2, 1);
+    let (gate, polls) = (hold(&pool), Gate::new());
+    let (entered, (give, take)) = (polls.clone(), mpsc::channel());
+    let outer = pool.spawn(move || {
+        entered.wait();
+        let (submits, reserves) = take.recv().unwrap();
+        let place = std::thread::current().id();
+        let submitted: Result<JoinHandle<ThreadId>, _> = block_on(submits);
+        assert_eq!(submitted.unwrap().join().unwrap(), place);
+        let reserves: Pin<Box<dyn Future<Output = Option<SubmitError>> + Send>> = reserves;
+        assert!(block_on(reserves).unwrap().is_full());
+    });
+    polls.wait_for_arrivals(1);
+    let mut submits = Box::pin(pool.spawn_async(|| std::thread::current().id()));
+    let reserve = pool.reserve_async();
+    let mut reserves = Box::pin(async move { reserve.await.err() });
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(submits.as_mut().poll(&mut context).is_pending());
+    assert!(reserves.as_mut().poll(&mut context).is_pending());
+    assert_eq!(pool.waiting(), 2);
+    give.send((submits, reserves as _)).unwrap();
+    polls.open();
+    outer.unwrap().join().unwrap();
+    gate.open();
+    end(&pool);
+    let stats = pool.stats();
+    assert_eq!((stats.submitted, stats.completed, stats.waiting), (3, 3, 0));
 }

@@ -22,7 +22,7 @@ use crate::error::{BuildError, Closed, Reason, SubmitError};
 use crate::sched::decide::{Admission, Caller, OwnWorker, WhenFull};
 use crate::sched::effects::Effects;
 use crate::sched::event::EventWait;
-use crate::sched::load::{LoadStats, Outcome, StripedCounter};
+use crate::sched::load::{Counts, LoadStats, Outcome, StripedCounter};
 use crate::sched::ready::{Levels, OtherLevels};
 use crate::sched::shared::{Place, Shared};
 use crate::sched::state::State;
@@ -497,13 +497,24 @@ impl Core {
         entry: &WaiterEntry<Task>,
         ticket: u64,
     ) -> Option<Request<Task>> {
+        self.leave_wait_queue_as(entry, ticket, |counts| counts.refused += 1)
+    }
+
+    /// The same, and counts a call that it withdraws.
+    pub(crate) fn leave_wait_queue_as(
+        &self,
+        entry: &WaiterEntry<Task>,
+        ticket: u64,
+        count: fn(&mut Counts),
+    ) -> Option<Request<Task>> {
         let (request, left) = self.state.section(|state| {
             // Both in one section: no other one may find the entry in the queue after its request was withdrawn.
             let left = state.wait_queue.remove(ticket);
             let request = entry.withdraw();
-            // A scheduler withdraws a task that was cancelled, which is not a refused call.
-            let refused = request.is_some() && !entry.is_scheduled_task();
-            state.counts.refused += u64::from(refused);
+            // A scheduler withdraws a task that was cancelled, which is not a call.
+            if request.is_some() && !entry.is_scheduled_task() {
+                count(&mut state.counts);
+            }
             (request, left)
         });
         drop(left); // After the section, because its waker is user code.

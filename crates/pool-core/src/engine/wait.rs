@@ -17,11 +17,13 @@ use std::time::Instant;
 use sync_shim::{Alarm, Clock};
 
 use crate::cancel::Cancelled;
+use crate::config::OnFull;
 use crate::engine::core::Core;
 use crate::error::{Closed, Reason, SubmitError, WaitError};
 use crate::foreign::drop_quietly;
 use crate::sched::decide::WhenFull;
 use crate::sched::event::{EventFuture, Events};
+use crate::sched::load::Counts;
 use crate::sched::state::State;
 use crate::sched::waiters::{Request, WaitResult, WaiterEntry};
 use crate::task::erased::Task;
@@ -72,6 +74,11 @@ impl WaitFuture {
                 Awaited::EndOf(generation) => end_of(state, generation),
                 Awaited::End | Awaited::Release => end_of(state, state.generation),
             };
+            // A drop or hook of this thread's own disposal makes the poll: it would wait for itself.
+            let answer = answer.or_else(|| {
+                let deadlocks = state.is_disposed_of_here();
+                deadlocks.then_some(Err(WaitError::WouldDeadlock))
+            });
             if answer.is_none() {
                 event.enter(events_of(awaited, state));
             }
@@ -134,12 +141,17 @@ impl Future for WaitFuture {
                 continue;
             }
             let clock = &*this.core.config.clock;
-            if !this.deadline.has_passed(clock, context.waker()) {
+            // As in the blocking calls: the task that polls keeps its own pool from becoming idle, and from ending.
+            let gives_up = if this.core.is_own_worker() {
+                WaitError::WouldDeadlock
+            } else if this.deadline.has_passed(clock, context.waker()) {
+                WaitError::TimedOut
+            } else {
                 return Poll::Pending;
-            }
-            // The event may have been set between the timeout and the lock.
+            };
+            // The event may have been set before the lock was taken.
             match (this.leave(), this.awaited) {
-                (false, _) => return Poll::Ready(Err(WaitError::TimedOut)),
+                (false, _) => return Poll::Ready(Err(gives_up)),
                 (true, Awaited::Rest) => return Poll::Ready(Ok(())),
                 (true, _) => {}
             }
@@ -207,6 +219,13 @@ pub struct SubmitFuture {
     cancelled: Option<Cancelled>,
 }
 
+/// Answer of a pool without room at the first poll.
+enum AtPoll {
+    Refused(Reason, Task),
+    RunInPlace(Task),
+    Waits(Stage<Task>),
+}
+
 enum Stage<J> {
     Outside(J),
     Waiting(Arc<WaiterEntry<J>>, u64),
@@ -231,25 +250,58 @@ impl SubmitFuture {
         if !self.core.process().is_current() {
             return Some(Err((Reason::Forked, job)));
         }
-        let admitted = self.core.admit(job, |state, why, job| {
-            let enqueues = matches!(why, Closed::Full)
-                && state.view().when_full(WhenFull::Enqueue) == WhenFull::Enqueue;
-            if !enqueues {
-                return Err((state.refuse(why), job));
+        let core = Arc::clone(&self.core);
+        let admitted = core.admit(job, |state, why, job| {
+            if !matches!(why, Closed::Full) {
+                return AtPoll::Refused(state.refuse(why), job);
             }
-            let entry = WaiterEntry::of_future(Request::Task(job));
-            // Step Q1. In the section that found no room, so that room freed later finds the entry.
-            let ticket = state.enqueue_waiter(Arc::clone(&entry));
-            Ok(Stage::Waiting(entry, ticket))
+            match state.view().when_full(core.asked(OnFull::Wait(None))) {
+                WhenFull::Enqueue => {
+                    let entry = WaiterEntry::of_future(Request::Task(job));
+                    // Step Q1. In the section that found no room, so that room freed later finds the entry.
+                    let ticket = state.enqueue_waiter(Arc::clone(&entry));
+                    AtPoll::Waits(Stage::Waiting(entry, ticket))
+                }
+                WhenFull::RunInPlace => {
+                    state.counts.submitted += 1;
+                    AtPoll::RunInPlace(job)
+                }
+                _ => AtPoll::Refused(state.refuse(why), job),
+            }
         });
         match admitted {
             Ok(()) => Some(Ok(())),
-            Err(Err(refused)) => Some(Err(refused)),
-            Err(Ok(waiting)) => {
+            Err(AtPoll::Refused(reason, job)) => Some(Err((reason, job))),
+            Err(AtPoll::RunInPlace(job)) => {
+                core.run_in_place(job);
+                Some(Ok(()))
+            }
+            Err(AtPoll::Waits(waiting)) => {
                 self.stage = waiting;
                 None
             }
         }
+    }
+
+    /// Takes the job out of the wait queue on an own worker, which must not wait. Returns `None` if the worker may wait,
+    /// or if the job has just left the queue.
+    fn leave_on_worker(
+        &self,
+        entry: &WaiterEntry<Task>,
+        ticket: u64,
+    ) -> Option<WaitResult<Request<Task>>> {
+        let asked = self.core.asked(OnFull::Wait(None));
+        if asked == WhenFull::Enqueue {
+            return None;
+        }
+        if asked != WhenFull::RunInPlace {
+            let request = self.core.leave_wait_queue(entry, ticket)?;
+            return Some(Err((Reason::Full, request)));
+        }
+        let left = |counts: &mut Counts| counts.submitted += 1;
+        let request = self.core.leave_wait_queue_as(entry, ticket, left)?;
+        self.core.run_in_place(request.into_task());
+        Some(Ok(()))
     }
 }
 
@@ -278,13 +330,17 @@ impl Future for SubmitFuture {
         if let Stage::Waiting(entry, ticket) = &self.stage {
             let answer = if self.core.process().is_current() {
                 let answer = entry.poll(context.waker());
-                let answer = answer.or_else(|| {
-                    // Step Q6: a job that was accepted before the cancellation stays accepted.
-                    let left = is_cancelled.then(|| self.core.leave_wait_queue(entry, *ticket))?;
-                    let cancelled = left.map(|request| Err((Reason::Cancelled, request)));
-                    cancelled.or_else(|| entry.outcome())
-                });
-                answer.map(|answer| answer.map(|_| ()))
+                let answer = answer.map(|answer| answer.map(|_| ()));
+                answer.or_else(|| {
+                    let left = if is_cancelled {
+                        // Step Q6: a job that was accepted before the cancellation stays accepted.
+                        let left = self.core.leave_wait_queue(entry, *ticket);
+                        left.map(|request| Err((Reason::Cancelled, request)))
+                    } else {
+                        self.leave_on_worker(entry, *ticket)
+                    };
+                    left.or_else(|| entry.outcome().map(|answer| answer.map(|_| ())))
+                })
             } else {
                 Some(entry.abandon())
             };

@@ -121,7 +121,11 @@ impl<R: Runner, A: Admit> WorkerPool<R, A> {
     /// Futures and threads share one wait queue. The future does nothing before its first poll,
     /// which may have to start the first worker or wait for its start. After it, the task can be
     /// accepted without another poll. Dropping the future drops a task that has not been accepted.
-    /// The task is never run in place. Works under any runtime.
+    /// Works under any runtime.
+    ///
+    /// A poll on one of the pool's own workers does not wait for room, because the future may keep
+    /// that worker from its end: it does what [`submit`](Self::submit) does there. So it runs the task
+    /// in place at a full pool, unless [`WithinWorker`](crate::WithinWorker) says otherwise.
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
@@ -247,8 +251,10 @@ impl<R: Runner, A: Admit> WorkerPool<R, A> {
 /// Unlike the blocking calls, these futures do not join threads: they are ready as soon as the last
 /// worker has run its last task and its stop hook. Its thread, and those of workers that ended
 /// before it, may still run destructors of thread-locals; [`Stats::ending`](crate::Stats::ending)
-/// counts the threads not yet joined. The futures can be awaited on any thread, but a task that
-/// blocks on one holds its own worker, and so waits for itself.
+/// counts the threads not yet joined. A poll on one of the pool's own workers does not wait, because
+/// the polling task keeps its own pool from becoming idle: it returns
+/// [`WouldDeadlock`](crate::WaitError::WouldDeadlock), as the blocking calls do. A future that was
+/// created on a worker can be polled by any other thread.
 impl<R: Runner, A: Admit> WorkerPool<R, A> {
     /// Async version of [`wait_idle`](Self::wait_idle). Resolves once there has been an instant
     /// after its first poll at which no task was in flight.
@@ -266,6 +272,7 @@ impl<R: Runner, A: Admit> WorkerPool<R, A> {
     /// ```
     ///
     /// # Errors
+    /// [`WouldDeadlock`](crate::WaitError::WouldDeadlock) if it is polled on an own worker,
     /// [`Forked`](crate::WaitError::Forked) in a forked child.
     pub fn wait_idle_async(
         &self,
@@ -277,6 +284,7 @@ impl<R: Runner, A: Admit> WorkerPool<R, A> {
     /// no worker is left. The future does not keep the pool open.
     ///
     /// # Errors
+    /// [`WouldDeadlock`](crate::WaitError::WouldDeadlock) if it is polled on an own worker,
     /// [`Rebooted`](crate::WaitError::Rebooted) if the pool is rebooted first,
     /// [`Forked`](crate::WaitError::Forked) in a forked child.
     pub fn wait_released_async(
@@ -451,6 +459,9 @@ impl<R: Runner, A: Admit> WorkerPool<R, A> {
     /// assert!(other.poll_ready(&mut context).is_ready());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// A poll on one of the pool's own workers does not wait for room: as in
+    /// [`reserve`](Self::reserve), a full pool refuses.
     ///
     /// # Errors
     /// See [`SubmitError`].

@@ -63,9 +63,9 @@ pub(crate) trait PoolRef: Send + Sync {
 /// the join is refused with [`JoinError::WouldDeadlock`], because the pool would deadlock if all workers blocked there.
 /// The task still runs, and its value is dropped.
 ///
-/// A join with a time limit runs no task in place, because it could exceed the limit; neither does a poll, because it
-/// must not block. Both wait for another worker to start the task. So a task that blocks on a future of its own pool
-/// (`block_on`) holds its worker, and may wait for ever in a full pool. Use `join` there.
+/// A poll on an own worker does the same as `join`, because a task that blocks on the handle (`block_on`) holds its
+/// worker. So a time limit around the future may be exceeded there. A join with a time limit runs no task in place: it
+/// waits for another worker to start the task.
 ///
 /// ```
 /// use pool_core::Pool;
@@ -358,20 +358,9 @@ impl TaskRef {
             return Some(Err(forked));
         }
         if !self.cell.is_ended() {
-            let taken_out = match self.cell.claimed() {
-                Claim::Release => Some(JoinError::Released),
-                Claim::Discard => Some(JoinError::Discarded),
-                Claim::Unclaimed | Claim::Entry | Claim::Handle => None,
-            };
-            if let Some(why) = taken_out
-                && self.pool.is_disposing()
-            {
-                // This thread removed the task and will end it, so it would wait for itself.
-                return Some(Err(why));
-            }
             // Only without a limit, because a task in place runs for as long as it takes.
-            if deadline.is_none() && self.pool.is_own_worker() && !self.run_in_place() {
-                return Some(Err(JoinError::WouldDeadlock));
+            if let Err(why) = self.may_wait(deadline.is_none()) {
+                return Some(Err(why));
             }
             // Before the lock, because a short task ends within the time of a few polls.
             look_before_join(|| self.cell.is_ended());
@@ -413,8 +402,30 @@ impl TaskRef {
         may_nest
     }
 
+    /// Refuses waits of a thread for itself. With `helps`, an own worker runs the task if it has not started.
+    fn may_wait(&self, helps: bool) -> Joined<()> {
+        let taken_out = match self.cell.claimed() {
+            Claim::Release => Some(JoinError::Released),
+            Claim::Discard => Some(JoinError::Discarded),
+            Claim::Unclaimed | Claim::Entry | Claim::Handle => None,
+        };
+        if let Some(why) = taken_out
+            && self.pool.is_disposing()
+        {
+            // This thread removed the task and will end it, so it would wait for itself.
+            return Err(why);
+        }
+        if helps && self.pool.is_own_worker() && !self.run_in_place() {
+            return Err(JoinError::WouldDeadlock);
+        }
+        Ok(())
+    }
+
     fn poll(&self, context: &Context<'_>) -> Poll<Joined<Stored>> {
         self.check()?;
+        if !self.cell.is_ended() {
+            self.may_wait(true)?;
+        }
         promise::poll(&*self.cell, context)
     }
 }
@@ -436,7 +447,8 @@ impl Drop for RawHandle {
 impl<R: Send + 'static> Future for JoinHandle<R> {
     type Output = Result<R, JoinError>;
 
-    /// Ready once the task has ended. A later poll returns [`JoinError::Taken`].
+    /// Ready once the task has ended. On a worker of the same pool, runs the task if it has not started. A poll after
+    /// the end returns [`JoinError::Taken`].
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         self.raw.task().poll(context).map(|ended| self.value(ended))
     }

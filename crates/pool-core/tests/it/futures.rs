@@ -7,10 +7,10 @@ use std::task::Poll;
 use std::thread;
 
 use async_executor::Executor;
-use pool_core::Pool;
+use pool_core::{JoinError, Pool};
 use testkit::{CountingWaker, DropCounter, Gate, block_on, waker_fn, waker_whose_clone_panics};
 
-use crate::support::{hold, poll, poll_with, pool, queueing, until};
+use crate::support::{end, hold, poll, poll_with, pool, queueing, until};
 
 /// Submits a hundred tasks to a pool of two workers. Awaits each admission and each value.
 async fn hundred(pool: Pool, sum: Arc<AtomicU64>) -> u64 {
@@ -222,16 +222,31 @@ fn a_handle_polled_with_a_waker_whose_clone_panics_can_still_be_awaited() {
 }
 
 #[testkit::test]
-fn a_poll_on_an_own_worker_starts_nothing_in_place_and_a_join_does() {
-    let pool = queueing(1);
+fn a_poll_of_a_handle_on_an_own_worker_runs_its_task_as_a_join_does() {
+    let pool = queueing(2);
     let inner = pool.clone();
     let outer = pool.spawn(move || {
         let here = thread::current().id();
-        let mut child = inner.spawn(|| thread::current().id()).unwrap();
-        assert!(poll(&mut child).is_pending() && !child.is_finished());
-        child.join().unwrap() == here
+        let other = inner.spawn(|| ()).unwrap();
+        let child = inner.spawn(move || thread::current().id() == here);
+        assert!(block_on(child.unwrap()).unwrap());
+        assert!(!other.is_finished(), "it runs no other task");
     });
-    assert!(outer.unwrap().join().unwrap());
+    outer.unwrap().join().unwrap();
+}
+
+#[testkit::test]
+fn a_poll_of_a_handle_on_an_own_worker_at_the_nesting_limit_returns_would_deadlock() {
+    let pool = Pool::builder().capacity(1).queue_depth(1).nesting_limit(0);
+    let pool = pool.build().unwrap();
+    let inner = pool.clone();
+    let outer = pool.spawn(move || {
+        let child = inner.spawn(|| ()).unwrap();
+        assert!(matches!(block_on(child), Err(JoinError::WouldDeadlock)));
+    });
+    outer.unwrap().join().unwrap();
+    end(&pool);
+    assert_eq!(pool.stats().completed, 2);
 }
 
 #[testkit::test]

@@ -2,14 +2,17 @@
 //! is refused.
 
 use std::cell::RefCell;
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-use pool_core::{Clock, JoinError, ManualClock, Pool, QueueDepth, WaitError};
-use testkit::Gate;
+use pool_core::{
+    BatchError, Clock, Closures, JoinError, JoinHandle, ManualClock, Pool, QueueDepth,
+    ReserveFuture, SubmitError, WaitError, WithinWorker,
+};
+use testkit::{Gate, block_on};
 
-use crate::support::{Journal, end, pool, queueing, until};
+use crate::support::{Journal, end, hold, poll, pool, queueing, until};
 
 #[testkit::test]
 fn a_worker_that_joins_an_unstarted_task_runs_that_task_only() {
@@ -134,6 +137,148 @@ fn every_wait_on_an_own_worker_returns_would_deadlock() {
     });
     outer.unwrap().join().unwrap();
     pool.wait_released().unwrap();
+}
+
+/// Polls every future that waits for a pool, until it is ready.
+fn every_wait_as_a_future(pool: &Pool) -> [Result<(), WaitError>; 4] {
+    [
+        block_on(pool.wait_idle_async()),
+        block_on(pool.wait_released_async()),
+        block_on(pool.release_timeout_async(Duration::MAX)),
+        block_on(pool.release_async()),
+    ]
+}
+
+#[testkit::test]
+fn every_wait_polled_on_an_own_worker_returns_would_deadlock() {
+    for capacity in [1, 2] {
+        let pool = pool(capacity);
+        let inner = pool.clone();
+        let outer = pool.spawn(move || {
+            let answers = every_wait_as_a_future(&inner);
+            assert_eq!(answers, [Err(WaitError::WouldDeadlock); 4]);
+            assert!(inner.is_released());
+        });
+        outer.unwrap().join().unwrap();
+        pool.wait_released().unwrap();
+    }
+}
+
+#[testkit::test]
+fn a_wait_that_has_begun_elsewhere_returns_would_deadlock_when_it_is_polled_on_an_own_worker() {
+    let pool = pool(2);
+    let gate = hold(&pool, 1);
+    let (mut idle, mut end) = (pool.wait_idle_async(), Box::pin(pool.wait_released_async()));
+    assert!(poll(&mut idle).is_pending() && poll(&mut end).is_pending());
+    let outer = pool.spawn(move || [block_on(idle), block_on(end)]).unwrap();
+    assert_eq!(outer.join().unwrap(), [Err(WaitError::WouldDeadlock); 2]);
+    gate.open();
+    pool.wait_idle().unwrap();
+}
+
+#[testkit::test]
+fn a_wait_created_on_an_own_worker_and_polled_elsewhere_waits() {
+    let pool = pool(1);
+    let inner = pool.clone();
+    let created = pool.spawn(move || inner.wait_idle_async()).unwrap();
+    assert_eq!(block_on(created.join().unwrap()), Ok(()));
+}
+
+#[testkit::test]
+fn a_future_that_submits_on_an_own_worker_of_a_full_pool_follows_the_setting_of_the_pool() {
+    let policies = [
+        (WithinWorker::RunInPlace, 1),
+        (WithinWorker::RunInPlace, 0), // At the nesting limit.
+        (WithinWorker::Refuse, 1),
+    ];
+    for (policy, limit) in policies {
+        let pool = Pool::builder().capacity(1).within_worker(policy);
+        let pool = pool.nesting_limit(limit).build().unwrap();
+        let runs = policy == WithinWorker::RunInPlace && limit > 0;
+        let inner = pool.clone();
+        let outer = pool.spawn(move || {
+            let here = thread::current().id();
+            let task = move || thread::current().id() == here;
+            let spawned = [
+                block_on(inner.spawn_async(task)),
+                block_on(inner.task().spawn_async(task)),
+            ];
+            let submitted = [
+                block_on(inner.submit_async(task)).map_err(SubmitError::without_task),
+                block_on(inner.task().submit_async(task)).map_err(SubmitError::without_task),
+                block_on(inner.submit_batch_async([task, task]))
+                    .map(drop)
+                    .map_err(BatchError::without_tasks),
+            ];
+            for spawned in spawned {
+                match spawned {
+                    Ok(handle) => assert!(runs && handle.join().unwrap()),
+                    Err(refused) => assert!(!runs && refused.is_full()),
+                }
+            }
+            for submitted in submitted {
+                assert_eq!(submitted.is_ok(), runs);
+                assert!(submitted.err().is_none_or(|refused| refused.is_full()));
+            }
+            assert!(block_on(inner.reserve_async()).unwrap_err().is_full());
+        });
+        outer.unwrap().join().unwrap();
+        end(&pool);
+        let stats = pool.stats();
+        assert_eq!((stats.waiting, stats.reserved), (0, 0));
+        assert_eq!(
+            stats.completed,
+            if runs { 7 } else { 1 },
+            "{policy:?}, {limit}"
+        );
+        assert_eq!(stats.submitted, stats.completed);
+    }
+}
+
+#[testkit::test]
+fn a_future_in_the_wait_queue_does_not_wait_for_the_own_worker_that_polls_it() {
+    let pool = Pool::builder().capacity(2).build().unwrap();
+    let (gate, polls) = (hold(&pool, 1), Gate::new());
+    let (entered, (give, take)) = (polls.clone(), mpsc::channel());
+    let outer = pool.spawn(move || {
+        entered.wait();
+        let (submits, reserves) = take.recv().unwrap();
+        let here = thread::current().id();
+        let submitted: Result<JoinHandle<ThreadId>, _> = block_on(submits);
+        assert_eq!(submitted.unwrap().join().unwrap(), here);
+        let reserved = block_on::<ReserveFuture<Closures>>(reserves);
+        assert!(reserved.unwrap_err().is_full());
+    });
+    polls.wait_for_arrivals(1);
+    let mut submits = pool.spawn_async(|| thread::current().id());
+    let mut reserves = pool.reserve_async();
+    assert!(poll(&mut submits).is_pending() && poll(&mut reserves).is_pending());
+    assert_eq!(pool.waiting(), 2);
+    give.send((submits, reserves)).unwrap();
+    polls.open();
+    outer.unwrap().join().unwrap();
+    gate.open();
+    end(&pool);
+    let stats = pool.stats();
+    assert_eq!((stats.submitted, stats.completed, stats.refused), (3, 3, 1));
+}
+
+#[testkit::test]
+fn a_pool_whose_workers_may_block_lets_a_future_on_an_own_worker_wait_for_another() {
+    let pool = Pool::builder()
+        .capacity(2)
+        .within_worker(WithinWorker::Block);
+    let pool = pool.build().unwrap();
+    let gate = hold(&pool, 1);
+    let inner = pool.clone();
+    let outer = pool.spawn(move || {
+        let here = thread::current().id();
+        block_on(inner.spawn_async(move || thread::current().id() != here)).is_ok()
+    });
+    until(|| pool.waiting() == 1);
+    gate.open();
+    assert!(outer.unwrap().join().unwrap());
+    end(&pool);
 }
 
 #[testkit::test]

@@ -160,10 +160,8 @@ impl Group {
         loop {
             if helps {
                 self.cancel_by_alarm();
-                while self.shared.help() {
-                    if let Poll::Ready(next) = self.shared.take() {
-                        return Ok(next);
-                    }
+                if let Poll::Ready(next) = self.help() {
+                    return Ok(next);
                 }
             }
             let end = self.cancel_in_time();
@@ -222,7 +220,22 @@ impl Group {
             return Poll::Ready(next);
         }
         self.cancel_by_alarm();
+        if let Poll::Ready(next) = self.help() {
+            return Poll::Ready(next);
+        }
         self.shared.poll(context)
+    }
+
+    /// Takes an end. On an own worker runs tasks that have not started until there is one, as the blocking calls do.
+    fn help(&self) -> Poll<Option<Ended>> {
+        if !self.pool.is_own_worker() {
+            return Poll::Pending;
+        }
+        let mut taken = self.shared.take();
+        while taken.is_pending() && self.shared.help() {
+            taken = self.shared.take();
+        }
+        taken
     }
 
     pub(super) fn next_async(&self) -> Next<'_> {
@@ -282,6 +295,9 @@ impl Future for Next<'_> {
         }
         self.group.cancel_by_alarm();
         self.leave();
+        if let Poll::Ready(next) = self.group.help() {
+            return Poll::Ready(next);
+        }
         // USER CODE: the waker's clone. Before the lock is taken. A panic is the poller's.
         let waiter = Waiter::Task(context.waker().clone());
         match self.group.shared.take_or_wait(self.until, waiter) {

@@ -10,6 +10,7 @@ mod group_waits;
 mod keyed;
 mod keyed_limit;
 mod map;
+mod own_waits;
 mod scope;
 mod scope_user_code;
 #[path = "../../../pool-core/tests/it/support.rs"]

@@ -155,12 +155,16 @@ fn a_worker_may_not_join_an_unstarted_schedule() {
         let late = late.join_timeout(SECOND).unwrap();
         let series = scheduled.spawn_at_fixed_rate(SECOND, SECOND, || ());
         let series = series.unwrap().join();
-        (late, series, scheduled.wait_released())
+        let ends = [
+            scheduled.wait_released(),
+            block_on(scheduled.wait_released_async()),
+        ];
+        (late, series, ends)
     });
-    let (late, series, end) = task.unwrap().join().unwrap();
+    let (late, series, ends) = task.unwrap().join().unwrap();
     assert!(matches!(late, Err(JoinError::WouldDeadlock)));
     assert!(matches!(series, Err(JoinError::WouldDeadlock)));
-    assert_eq!(end, Err(pool_core::WaitError::WouldDeadlock));
+    assert_eq!(ends, [Err(pool_core::WaitError::WouldDeadlock); 2]);
     // Both schedules continue.
     assert_eq!(rig.scheduled.pending(), 2);
     rig.clock.advance(SECOND);
@@ -189,14 +193,15 @@ fn a_worker_may_wait_for_a_task_on_another_worker() {
 }
 
 #[testkit::test]
-fn a_worker_may_await_an_unstarted_schedule() {
+fn a_schedule_of_a_worker_may_be_awaited_by_another_thread_only() {
     let rig = Rig::new(1);
     let scheduled = rig.scheduled.clone();
     let slot = Arc::new(Mutex::new(None));
     let later = Arc::clone(&slot);
     let task = rig.pool.spawn(move || {
-        let mut late = scheduled.spawn_after(SECOND, || 5).unwrap();
-        assert!(poll(&mut late, Waker::noop()).is_pending());
+        let refused = block_on(scheduled.spawn_after(SECOND, || ()).unwrap());
+        assert!(matches!(refused, Err(JoinError::WouldDeadlock)));
+        let late = scheduled.spawn_after(SECOND, || 5).unwrap();
         *later.lock().unwrap() = Some(late);
     });
     task.unwrap().join().unwrap();

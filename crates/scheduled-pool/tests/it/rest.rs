@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use pool_core::{Clock, ManualClock, WaitError};
+use scheduled_pool::ScheduledPool;
 use testkit::{CountingWaker, block_on};
 
 use crate::support::{Gates, Journal, Rig, SECOND, every_second, hold, secs, until, untimed};
@@ -130,9 +131,14 @@ fn wait_idle_ends_at_its_deadline_and_is_refused_on_a_worker() {
     assert_eq!(waiter.join().unwrap(), Err(WaitError::TimedOut));
     assert!(returned.load(SeqCst) && !due.is_finished());
     gate.open();
-    let scheduled = rig.scheduled.clone();
-    let task = rig.pool.spawn(move || scheduled.wait_idle()).unwrap();
-    assert_eq!(task.join().unwrap(), Err(WaitError::WouldDeadlock));
+    for waits in [
+        |scheduled: &ScheduledPool| scheduled.wait_idle(),
+        |scheduled: &ScheduledPool| block_on(scheduled.wait_idle_async()),
+    ] {
+        let scheduled = rig.scheduled.clone();
+        let task = rig.pool.spawn(move || waits(&scheduled)).unwrap();
+        assert_eq!(task.join().unwrap(), Err(WaitError::WouldDeadlock));
+    }
     assert_eq!(rig.scheduled.wait_idle(), Ok(()));
     rig.end();
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use multi_pool::{MultiPool, MultiPoolExt};
 use pool_core::{JoinError, ManualClock, WaitError};
 use scheduled_pool::{ScheduledHandle, ScheduledPool, WeakScheduledPool};
-use testkit::Gate;
+use testkit::{Gate, block_on};
 
 use crate::support::{SECOND, every_second, secs, until, untimed};
 
@@ -132,13 +132,27 @@ fn workers_of_each_pool_are_refused_a_wait_for_the_end_and_a_join_of_unstarted_t
             let task = scheduled.spawn_after(SECOND, || ()).unwrap();
             let joined = task.join();
             (
-                scheduled.wait_released(),
+                [
+                    scheduled.wait_released(),
+                    block_on(scheduled.wait_released_async()),
+                    block_on(scheduled.wait_idle_async()),
+                ],
                 matches!(joined, Err(JoinError::WouldDeadlock)),
             )
         });
         let answers = asked.unwrap().join().unwrap();
-        assert_eq!(answers, (Err(WaitError::WouldDeadlock), true));
+        assert_eq!(answers, ([Err(WaitError::WouldDeadlock); 3], true));
     }
+    let weak = scheduled.downgrade();
+    let asked = scheduled.pool().spawn(move || {
+        let scheduled = weak.upgrade().unwrap();
+        [
+            block_on(scheduled.release_timeout_async(SECOND)),
+            block_on(scheduled.release_async()),
+        ]
+    });
+    let answers = asked.unwrap().join().unwrap();
+    assert_eq!(answers, [Err(WaitError::WouldDeadlock); 2]);
     scheduled.release_now();
     scheduled.wait_released().unwrap();
 }
