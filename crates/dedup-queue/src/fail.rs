@@ -6,14 +6,13 @@
 
 use std::time::{Duration, Instant};
 
-use delay_queue::NEVER;
 use sync_shim::Clock;
 use sync_shim::foreign::drop_quietly;
 
 use crate::add::{is_in, settled_with};
 use crate::core::{Core, Hasher, Key};
 use crate::error::ShutDown;
-use crate::keys::{Ended, Ending};
+use crate::keys::{Ended, Ending, time_left};
 use crate::metrics::Metrics;
 use crate::policy::Retried;
 use crate::records::Slot;
@@ -29,16 +28,24 @@ struct Plan {
 }
 
 impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
-    /// Counts a failure of the key, and adds it for a retry.
+    /// Counts a failure of the key, and adds it for a retry. If the key waits for an attempt already, does neither, and
+    /// does not call the limiter: the attempt serves both.
     pub(crate) fn add_failed(&self, key: K) -> Result<Retried, ShutDown<K>> {
         let (hash, mut pair) = self.prepare(key);
         let mut failures = self.update(|state| {
             let found = state.keys.find(hash, |key| is_in(key, pair.as_ref()));
             self.tick(state);
-            state.is_open().then(|| state.keys.failures(found))
+            let keys = &state.keys;
+            state
+                .is_open()
+                .then(|| keys.waits(found).ok_or_else(|| keys.failures(found)))
         });
         let mut plan = None;
-        while let Some(known) = failures {
+        while let Some(waits) = failures {
+            let known = match waits {
+                Ok(retried) => return settled_with(Some(retried), pair),
+                Err(known) => known,
+            };
             if let Some((key, _)) = &pair {
                 let now = self.clock.now();
                 plan = Some(self.plan(key, known.saturating_add(1), now, None));
@@ -57,9 +64,12 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
                 if !state.is_open() {
                     return Err(None);
                 }
+                if let Some(retried) = state.keys.waits(found) {
+                    return Err(Some(Ok(retried))); // Added in the meantime.
+                }
                 let current = state.keys.failures(found);
                 if current != known {
-                    return Err(Some(current)); // Counted or forgotten in the meantime.
+                    return Err(Some(Err(current))); // Counted or forgotten in the meantime.
                 }
                 Ok(match retry {
                     None => {
@@ -205,12 +215,7 @@ impl<K: Key, S: Hasher, C: Clock> Core<K, S, C> {
             let ended = state.keys.finish(slot, key, ending);
             Some((ended, state.is_open(), due))
         })?;
-        let left = if due == NEVER {
-            Duration::MAX
-        } else {
-            Duration::from_nanos(due - now)
-        };
-        Some(self.note_again(ended, is_open, left))
+        Some(self.note_again(ended, is_open, time_left(due, now)))
     }
 
     /// Records that a key was released and will be delivered again.

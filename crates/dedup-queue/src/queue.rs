@@ -363,15 +363,21 @@ impl<K: Key, S: Hasher, C: Clock, L: Delays> KeyQueue<K, S, C, L> {
 
 impl<K: Key, S: Hasher, C: Clock, L: Retries> KeyQueue<K, S, C, L> {
     /// Counts a failure of the key, and delivers it after the limiter's delay. For keys that are
-    /// not held; the holder of a key calls [`retry`](crate::Held::retry). Each call counts, even
-    /// while the key waits for its next attempt: use [`add`](KeyQueue::add) for events. Never
-    /// blocks, unless the limiter does.
+    /// not held; the holder of a key calls [`retry`](crate::Held::retry). Never blocks, unless the
+    /// limiter does.
+    ///
+    /// If the key is ready, or waits for the end of its back-off, the call costs nothing: it counts
+    /// no failure and does not call the limiter, because the next attempt serves both. So many calls
+    /// for one key neither lengthen its back-off nor use up a [`TokenBucket`](crate::TokenBucket)
+    /// that it shares with other keys. client-go's `AddRateLimited` charges each call.
     ///
     /// ```
     /// use dedup_queue::DedupRetryQueue;
     ///
     /// let queue = DedupRetryQueue::<&str>::new();
-    /// queue.add_rate_limited("a")?; // A look-up of the key has failed.
+    /// for _ in 0..100 {
+    ///     queue.add_rate_limited("a")?; // A look-up of the key has failed.
+    /// }
     /// assert_eq!(queue.failures(&"a"), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

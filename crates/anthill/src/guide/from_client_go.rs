@@ -8,6 +8,7 @@
 //! | `Get`, then `defer Done(key)` | `get`, which returns a guard; dropping the guard is the `Done` |
 //! | `Forget(key)` and `Done(key)` | [`succeed`](crate::dedup_queue::Held::succeed) |
 //! | `AddRateLimited(key)` and `Done(key)` | [`retry`](crate::dedup_queue::Held::retry) |
+//! | `AddRateLimited(key)` for an event, without a `Get` | [`add_rate_limited`](crate::dedup_queue::KeyQueue::add_rate_limited). Unlike client-go's it costs nothing while the key waits already: events neither lengthen a back-off nor use up the bucket that all keys share |
 //! | `AddAfter(key, d)` and `Done(key)` | [`retry_after`](crate::dedup_queue::Held::retry_after); after a failure, `retry_failed_after` |
 //! | `NumRequeues(key)` | `failures` |
 //! | `Result{RequeueAfter: d}` | `retry_after(d)` |

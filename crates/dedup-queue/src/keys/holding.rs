@@ -1,8 +1,21 @@
 //! Taking and releasing keys, and remembering their failures.
 
+use std::time::Duration;
+
+use delay_queue::NEVER;
+
 use super::Keys;
-use crate::policy::Policy;
+use crate::policy::{Policy, Retried};
 use crate::records::{Cause, Delivery, Lane, On, Slot};
+
+/// The time from `now` to `due`.
+pub(crate) fn time_left(due: u64, now: u64) -> Duration {
+    if due == NEVER {
+        Duration::MAX
+    } else {
+        Duration::from_nanos(due.saturating_sub(now))
+    }
+}
 
 /// The key's record, and its number of failures when it was taken.
 ///
@@ -169,6 +182,20 @@ impl<K> Keys<K> {
     pub(crate) fn failures(&self, found: Option<Slot>) -> u32 {
         let slot = self.still(found);
         slot.map_or(0, |slot| self.records[slot].failures)
+    }
+
+    /// Returns when the key is delivered, if it is ready or waits for the end of a back-off.
+    pub(crate) fn waits(&self, found: Option<Slot>) -> Option<Retried> {
+        let record = &self.records[self.still(found)?];
+        match record.delivery {
+            _ if record.on == On::Held => None,
+            Delivery::Now => Some(Retried::Ready),
+            Delivery::Later(entry) if record.backoff > self.now => {
+                let due = self.delayed.due(entry)?;
+                Some(Retried::After(time_left(due, self.now)))
+            }
+            Delivery::Later(_) | Delivery::Nothing => None,
+        }
     }
 
     pub(crate) fn failures_of_held(&self, slot: Slot) -> u32 {

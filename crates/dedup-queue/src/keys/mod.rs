@@ -39,7 +39,7 @@ mod queueing;
 
 use delayed::Delayed;
 pub(crate) use ending::Remaining;
-pub(crate) use holding::{Ended, Ending, Place, Taken};
+pub(crate) use holding::{Ended, Ending, Place, Taken, time_left};
 pub(crate) use lanes::Ready;
 pub(crate) use listing::Listed;
 pub(crate) use queueing::Pair;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use dedup_queue::{
     Builder, DedupRetryQueue, Exponential, FastSlow, Jitter, ManualClock, MaxOf, RateLimiter,
-    Retried, Retrying,
+    Retried, Retrying, TokenBucket,
 };
 
 use crate::support::{Journal, MS, Queue, after, figures, get, is_empty, retrying, take_all};
@@ -40,6 +40,8 @@ fn a_rate_limited_key_waits_longer_each_time_until_its_failures_are_forgotten() 
     let (builder, clock) = builder();
     let queue = builder.limiter(Exponential::new(MS, 1000 * MS)).build();
     assert_eq!(queue.add_rate_limited("one"), Ok(after(1)));
+    clock.advance(MS);
+    assert_eq!(take_all(&queue), ["one"]);
     assert_eq!(queue.add_rate_limited("one"), Ok(after(2)));
     assert_eq!(queue.failures(&"one"), 2);
     assert_eq!(
@@ -53,7 +55,7 @@ fn a_rate_limited_key_waits_longer_each_time_until_its_failures_are_forgotten() 
     clock.advance(MS);
     assert_eq!(
         take_all(&queue),
-        ["one", "two"],
+        ["two", "one"],
         "the earliest time of each counted"
     );
     clock.advance(MS);
@@ -160,6 +162,86 @@ fn a_failure_counted_while_the_key_is_held_counts_for_its_holder() {
     );
     assert_eq!(queue.failures(&"a"), 2);
     assert_eq!(queue.stats().delayed, 1);
+}
+
+#[test]
+fn a_rate_limited_add_of_a_key_that_waits_counts_nothing_and_calls_no_limiter() {
+    struct Counts(Arc<AtomicU32>);
+    impl RateLimiter<&'static str> for Counts {
+        fn delay(&self, _: &&'static str, failures: u32, _: Instant) -> Duration {
+            self.0.fetch_add(1, Relaxed);
+            10 * MS * failures
+        }
+    }
+    let calls = Arc::new(AtomicU32::new(0));
+    let (builder, clock) = builder();
+    let queue = builder.limiter(Counts(Arc::clone(&calls))).build();
+    let state = || (queue.failures(&"a"), calls.load(Relaxed));
+
+    assert_eq!(queue.add_rate_limited("a"), Ok(after(10)));
+    clock.advance(4 * MS);
+    assert_eq!(queue.add_rate_limited("a"), Ok(after(6)), "in back-off");
+    queue.add_after("a", MS).unwrap();
+    assert_eq!(queue.add_rate_limited("a"), Ok(after(1)), "comes earlier");
+    assert_eq!(state(), (1, 1));
+    clock.advance(6 * MS);
+    assert_eq!(queue.add_rate_limited("a"), Ok(Retried::Ready), "it is due");
+    assert_eq!(state(), (1, 1));
+    drop(get(&queue));
+    assert_eq!(
+        queue.add_rate_limited("a"),
+        Ok(after(20)),
+        "it waits no longer"
+    );
+    assert_eq!(state(), (2, 2));
+
+    queue.add_after("b", 1000 * MS).unwrap();
+    let hastened = queue.add_rate_limited("b");
+    assert_eq!(
+        hastened,
+        Ok(after(10)),
+        "a key without a failure is hastened"
+    );
+    queue.add("c").unwrap();
+    assert_eq!(queue.add_rate_limited("c"), Ok(Retried::Ready));
+    assert_eq!(queue.failures(&"c"), 0);
+}
+
+#[test]
+fn a_key_with_many_rate_limited_adds_delays_no_other_key() {
+    let (builder, clock) = builder();
+    let queue = builder.build(); // With the default limiter, whose bucket all keys share.
+    let mut attempts = 0;
+    for _ in 0..1_000 {
+        queue.add_rate_limited("noisy").unwrap();
+        clock.advance(MS);
+        attempts += take_all(&queue).len();
+    }
+    assert!(
+        (7..10).contains(&attempts),
+        "the back-off doubles: {attempts}"
+    );
+    queue.add("other").unwrap();
+    assert_eq!(get(&queue).retry(), after(5));
+}
+
+#[test]
+fn the_gaps_of_a_key_follow_the_bucket_and_not_the_number_of_adds() {
+    let (builder, clock) = builder();
+    let bucket = TokenBucket::new(200 * MS, NonZeroU32::MIN);
+    let queue = builder.limiter(bucket).build();
+    let (mut attempts, mut since, mut gaps) = (0, 0, Vec::new());
+    for step in 0..200 {
+        queue.add_rate_limited("a").unwrap();
+        if !take_all(&queue).is_empty() {
+            attempts += 1;
+            gaps.push(step - since);
+            since = step;
+        }
+        clock.advance(100 * MS);
+    }
+    assert!(attempts >= 60, "{attempts}: {gaps:?}");
+    assert!(gaps.iter().all(|&gap| gap <= 3), "{gaps:?}");
 }
 
 #[test]
@@ -405,21 +487,4 @@ fn an_early_try_returns_to_its_back_off_or_to_a_longer_explicit_delay() {
         clock.advance(Duration::from_millis(expected));
         assert_eq!(take_all(&queue), ["a"]);
     }
-}
-
-#[test]
-fn a_key_retried_after_a_delay_while_a_try_is_due_outlives_being_given_up() {
-    let (builder, clock) = builder();
-    let two = NonZeroU32::new(2).unwrap();
-    let queue = builder.max_attempts(two).build();
-    queue.add("a").unwrap();
-    let held = get(&queue);
-    let tried = queue.add_rate_limited("a").unwrap();
-    assert!(matches!(tried, Retried::After(_)));
-    clock.advance(Duration::from_secs(3600));
-    assert!(queue.try_get().is_err(), "it falls due, and is held");
-    held.retry_after(Duration::ZERO);
-    let again = [(); 2].map(|()| queue.add_rate_limited("a").unwrap());
-    assert!(again.contains(&Retried::GivenUp), "{again:?}");
-    assert_eq!(*get(&queue), "a");
 }

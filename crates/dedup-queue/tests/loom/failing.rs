@@ -7,26 +7,40 @@ use sync_shim::model::spawn;
 
 use super::{Fixed, Queue, SECOND, beside, is_at_rest, retrying};
 
+/// If the retry is first, the key is in back-off, and the add costs nothing.
 #[testkit::model(preemptions = 3)]
-fn a_retry_racing_a_rate_limited_add_counts_both_failures() {
+fn a_retry_racing_a_rate_limited_add_counts_the_failures_of_a_held_key() {
     let (queue, _clock) = retrying();
     queue.add(1).unwrap();
     let held = queue.get().unwrap();
     let other = beside(&queue, |queue| _ = queue.add_rate_limited(1).unwrap());
     held.retry();
     other.join().unwrap();
-    assert_eq!(queue.failures(&1), 2);
+    assert!((1..=2).contains(&queue.failures(&1)));
+    assert_eq!(queue.stats().delayed, 1);
+}
+
+#[testkit::model(preemptions = 3)]
+fn two_rate_limited_adds_of_a_held_key_racing_count_both_failures() {
+    let (queue, _clock) = retrying();
+    queue.add(1).unwrap();
+    let held = queue.get().unwrap();
+    let other = beside(&queue, |queue| _ = queue.add_rate_limited(1).unwrap());
+    queue.add_rate_limited(1).unwrap();
+    other.join().unwrap();
+    assert_eq!(held.failures(), 2);
+    drop(held);
     assert_eq!(queue.stats().delayed, 1);
 }
 
 /// No worker holds the key.
 #[testkit::model(preemptions = 3)]
-fn two_rate_limited_adds_racing_count_both_failures() {
+fn two_rate_limited_adds_racing_count_one_failure() {
     let (queue, _clock) = retrying();
     let other = beside(&queue, |queue| _ = queue.add_rate_limited(1).unwrap());
     queue.add_rate_limited(1).unwrap();
     other.join().unwrap();
-    assert_eq!(queue.failures(&1), 2);
+    assert_eq!(queue.failures(&1), 1);
     assert_eq!(queue.stats().delayed, 1);
 }
 
@@ -59,9 +73,9 @@ fn a_retry_racing_an_add_causes_one_delivery() {
 }
 
 /// The key has failed before and is held when its back-off ends: the other thread's count does not
-/// turn the holder's try into an early one.
+/// turn the holder's try into an early one. An add after the retry merges.
 #[testkit::model(preemptions = 3)]
-fn a_second_failure_racing_a_rate_limited_add_counts_both_failures() {
+fn a_second_failure_racing_a_rate_limited_add_is_counted() {
     let (queue, clock) = retrying();
     queue.add(1).unwrap();
     queue.get().unwrap().retry();
@@ -70,7 +84,7 @@ fn a_second_failure_racing_a_rate_limited_add_counts_both_failures() {
     let other = beside(&queue, |queue| _ = queue.add_rate_limited(1).unwrap());
     held.retry();
     other.join().unwrap();
-    assert_eq!(queue.failures(&1), 3);
+    assert!((2..=3).contains(&queue.failures(&1)));
     assert_eq!(queue.stats().delayed, 1);
 }
 
@@ -91,8 +105,8 @@ fn an_early_try_racing_the_end_of_its_back_off_returns_to_it_or_is_counted() {
     }
 }
 
-/// Another party counts the second failure, which gives the key up: the first failure causes no
-/// further try.
+/// Another party counts the first failure, so that the retry gives the key up: the first failure causes no
+/// further try. An add after the retry merges.
 #[testkit::model(preemptions = 3)]
 fn a_key_given_up_racing_its_own_retry_is_not_delivered() {
     let clock = ManualClock::new();
@@ -106,10 +120,11 @@ fn a_key_given_up_racing_its_own_retry_is_not_delivered() {
     let other = beside(&queue, |queue| queue.add_rate_limited(1).unwrap());
     let ours = held.retry();
     let theirs = other.join().unwrap();
-    assert!((ours == Retried::GivenUp) != (theirs == Retried::GivenUp));
+    assert!(matches!(theirs, Retried::After(_)));
     clock.advance(SECOND);
     let stats = queue.stats();
-    assert_eq!((stats.ready, stats.delayed, stats.resting), (0, 0, 0));
+    let left = usize::from(ours != Retried::GivenUp);
+    assert_eq!((stats.ready, stats.delayed, stats.resting), (left, 0, 0));
 }
 
 /// An add yields to the back-off while the retry of its key fails: in either order there is one

@@ -342,6 +342,15 @@ impl Model {
         if !self.is_open {
             return None;
         }
+        if !self.held.contains(&key) {
+            let backs_off = self.backoff(key) > self.now;
+            if self.ready.contains(key) {
+                return Some(Retried::Ready);
+            }
+            if let (true, Some(later)) = (backs_off, self.delayed.get(&key)) {
+                return Some(Retried::After(Duration::from_millis(later.due - self.now)));
+            }
+        }
         let (delay, failures) = self.plan(self.failures(key));
         let Some(delay) = delay else {
             if !self.detached.contains(&key) {
