@@ -51,6 +51,7 @@
 //! | idle worker that is reused | the one that became idle last (with `preallocate`: first) |
 //! | a blocking submit on one of the pool's own workers, at a full pool | runs the task in place |
 //! | nesting limit | [`DEFAULT_NESTING_LIMIT`](crate::DEFAULT_NESTING_LIMIT), 64 |
+//! | additional workers for tasks inside [`blocking`](crate::blocking) | [`DEFAULT_MAX_COMPENSATION`](crate::DEFAULT_MAX_COMPENSATION), 16 |
 //! | a worker without work, a submitter at a full pool, a thread that joins | spins and yields for some microseconds, then parks |
 //! | drop of the last handle | `Drain`: accepted tasks still run, and the drop does not block |
 //! | name | `pool` |

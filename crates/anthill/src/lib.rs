@@ -111,11 +111,12 @@ pub use pool_core;
 pub use pool_core::MonotonicClock;
 #[doc(inline)]
 pub use pool_core::{
-    Alarm, BatchError, BuildError, Builder, CancelToken, Capacity, Clock, Current, DEFAULT_KEEP_ALIVE,
-    DEFAULT_NAME, DEFAULT_NESTING_LIMIT, DropPolicy, FuncPool, JoinError, JoinHandle, ManualClock,
-    OnFull, Panicked, Parker, Permit, Pool, Priority, QueueDepth, Reserve, Spawn, Stats, Submit,
-    SubmitError, TaskBuilder, TaskHook, Timeout, TimeoutExt, TuneError, WaitError, WeakFuncPool,
-    WeakPool, WithinWorker, WorkerPool, Workers, blocking, current,
+    Alarm, BatchError, BuildError, Builder, CancelToken, Capacity, Clock, Current,
+    DEFAULT_KEEP_ALIVE, DEFAULT_MAX_COMPENSATION, DEFAULT_NAME, DEFAULT_NESTING_LIMIT, DropPolicy,
+    FuncPool, JoinError, JoinHandle, ManualClock, OnFull, Panicked, Parker, Permit, Pool, Priority,
+    QueueDepth, Reserve, Spawn, Stats, Submit, SubmitError, TaskBuilder, TaskHook, Timeout,
+    TimeoutExt, TuneError, WaitError, WeakFuncPool, WeakPool, WithinWorker, WorkerPool, Workers,
+    blocking, current,
 };
 pub use pool_util;
 #[doc(inline)]

@@ -90,7 +90,7 @@
 //! | `release_now` | no | O(queued tasks); drops their captures on the calling thread |
 //! | `wait_idle`, `wait_released` | yes; refused on an own worker | nothing while they sleep |
 //! | `wait_idle_async`, `wait_released_async`, `release_async` | no; the future waits, and is refused on an own worker | at most two sections per poll |
-//! | `blocking` | as long as its closure | two sections, and possibly a thread's start; nothing without a [`max_compensation`](Builder::max_compensation) |
+//! | `blocking` | as long as its closure | two sections, and possibly a thread's start, for up to [`max_compensation`](Builder::max_compensation) tasks at a time |
 //! | drop of the last handle | only with [`DropPolicy::Join`] | as its policy |
 //!
 //! Any call that accepts a task may also have to start a thread on the calling thread, or wait
@@ -214,7 +214,9 @@ pub use engine::life::blocking;
 pub use engine::runner::{Accepts, Runner};
 pub use error::{BuildError, JoinError, Panicked, SubmitError, TuneError, WaitError};
 pub use face::batch::BatchError;
-pub use face::builder::{Builder, DEFAULT_KEEP_ALIVE, DEFAULT_NAME, DEFAULT_NESTING_LIMIT};
+pub use face::builder::{
+    Builder, DEFAULT_KEEP_ALIVE, DEFAULT_MAX_COMPENSATION, DEFAULT_NAME, DEFAULT_NESTING_LIMIT,
+};
 pub use face::pool::{WeakWorkerPool, WorkerPool};
 pub use face::pool_kinds::{FuncPool, Pool, WeakFuncPool, WeakPool};
 pub use face::submit::ReserveFuture;

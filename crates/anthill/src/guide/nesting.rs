@@ -80,14 +80,14 @@
 //!
 //! # Tasks that block
 //! While a task is in [`blocking`](crate::blocking), the pool may have one more worker and one more accepted task,
-//! up to [`max_compensation`](crate::Builder::max_compensation) of each. So workers that wait for a disk, a server
+//! up to [`max_compensation`](crate::Builder::max_compensation) of each, which is 16 by default. So workers that wait for a disk, a server
 //! or each other do not delay other tasks.
 //!
 //! ```
 //! use anthill::Pool;
 //! use std::sync::mpsc;
 //!
-//! let pool = Pool::builder().capacity(1).queue_depth(1).max_compensation(1).build()?;
+//! let pool = Pool::builder().capacity(1).queue_depth(1).build()?;
 //! let (sender, receiver) = mpsc::channel();
 //! let waits = pool.spawn(move || anthill::blocking(|| receiver.recv()))?;
 //! pool.submit(move || sender.send("from behind"))?;

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::mem::ManuallyDrop;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
@@ -29,7 +29,6 @@ use crate::sched::state::State;
 use crate::sched::waiters::{Request, WaitResult, WaiterEntry};
 use crate::sched::workers::{Gone, WorkerCell};
 use crate::stats::Stats;
-use crate::task::current::Compensate;
 use crate::task::erased::Task;
 use crate::task::handle::PoolRef;
 use crate::task::options::{TaskRecord, WaitLimits};
@@ -78,8 +77,6 @@ pub(crate) struct Installed {
     pub(crate) start_ahead: fn(&Arc<Core>, usize) -> io::Result<()>,
     /// Runs a worker until its end. Does not unwind.
     pub(crate) live: fn(&Arc<Core>, &Arc<WorkerCell>),
-    /// Returns the pool as a blocking task sees it.
-    pub(crate) compensate: fn(&Arc<Core>) -> Option<Weak<dyn Compensate>>,
     /// What a full pool does with a task that it discards, and with the one that takes its place.
     pub(crate) discarding: Option<&'static Discarding>,
 }
@@ -93,7 +90,6 @@ impl Installed {
             end: Core::drain,
             start_ahead: |_, _| Ok(()),
             live: worker::live,
-            compensate: |_| None,
             discarding: None,
         }
     }

@@ -390,7 +390,7 @@ impl Core {
 // worker may end, not only the additional one.
 
 impl Core {
-    /// Returns the pool as a blocking task sees it.
+    /// Returns the pool as a blocking task sees it. `None` if blocking tasks are not replaced.
     pub(crate) fn compensating(self: &Arc<Self>) -> Option<Weak<dyn Compensate>> {
         (self.config.max_compensation > 0).then(|| Arc::downgrade(self) as _)
     }
@@ -410,22 +410,21 @@ impl Compensate for Core {
 }
 
 /// Runs `block`, a closure that waits for a long time: for a disk, a server, a channel, or another task that is queued
-/// behind this one. In a task of a pool with [`max_compensation`](crate::Builder::max_compensation), the pool may have
-/// one more worker, and one more accepted task, meanwhile.
+/// behind this one. In a task of a pool, the pool may have one more worker, and one more accepted task, meanwhile, up to
+/// [`max_compensation`](crate::Builder::max_compensation) (16 by default) of each.
 ///
 /// The pool behaves as if its capacity were raised by one and lowered again afterwards. A waiting submitter may get the
 /// room, and a worker may be started for a queued task. When `block` returns, an idle excess worker ends at once;
 /// otherwise the first excess worker ends after its task.
 ///
-/// `blocking` only runs `block` on a thread that is not a worker, in a pool without `max_compensation` (the default),
-/// inside another `blocking`, and while `max_compensation` other tasks are blocking. The reported capacity and `free`
-/// do not change.
+/// `blocking` only runs `block` on a thread that is not a worker, inside another `blocking`, and while
+/// `max_compensation` other tasks are blocking. The reported capacity and `free` do not change.
 ///
 /// ```
 /// use pool_core::Pool;
 /// use std::sync::mpsc;
 ///
-/// let pool = Pool::builder().capacity(1).max_compensation(1).build()?;
+/// let pool = Pool::builder().capacity(1).build()?;
 /// let (sender, receiver) = mpsc::channel();
 /// let waits = pool.spawn(move || pool_core::blocking(|| receiver.recv()))?;
 /// pool.submit(move || sender.send(7))?; // The only worker waits for it.

@@ -38,7 +38,7 @@ fn begin(core: &Arc<Core>, cell: &Arc<WorkerCell>) {
         pool: Arc::clone(&core.context.name),
         stop: Arc::clone(&core.context.stop),
         slot: cell.slot,
-        compensates: (core.installed.compensate)(core),
+        compensates: core.compensating(),
         blocks: AtomicBool::new(false),
     })));
     // The starter counts the worker and then wakes it. Before that the worker must not take a task.

@@ -34,6 +34,8 @@ use crate::task::run::{
 pub const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// Default maximum number of tasks that run in place inside one another.
 pub const DEFAULT_NESTING_LIMIT: u32 = 64;
+/// Default maximum number of workers that replace tasks inside [`blocking`](crate::blocking).
+pub const DEFAULT_MAX_COMPENSATION: usize = 16;
 /// Default name of a pool.
 pub const DEFAULT_NAME: &str = "pool";
 
@@ -47,7 +49,8 @@ pub const DEFAULT_NAME: &str = "pool";
 /// | `on_full` | `Wait` |
 /// | `nonblocking` | `false` |
 /// | `keep_alive` | 10 seconds |
-/// | `min_workers`, `prestart`, `max_compensation` | 0 |
+/// | `min_workers`, `prestart` | 0 |
+/// | `max_compensation` | 16 |
 /// | `preallocate`, `start_paused`, `priorities` | `false` |
 /// | `within_worker` | `RunInPlace` |
 /// | `nesting_limit` | 64 |
@@ -114,7 +117,7 @@ impl<R: Runner> Builder<R> {
             runs: PhantomData,
             name: DEFAULT_NAME.to_owned(),
             capacity: None,
-            max_compensation: 0,
+            max_compensation: DEFAULT_MAX_COMPENSATION,
             depth: QueueDepth::Limited(0),
             max_waiting: None,
             on_full: OnFull::Wait(None),
@@ -189,12 +192,12 @@ impl<R: Runner> Builder<R> {
         self
     }
 
-    /// Sets how many additional workers may replace tasks inside [`blocking`](crate::blocking). The
-    /// pool then has at most capacity plus this number of threads that run tasks, and room for that
-    /// many more tasks.
+    /// Sets how many additional workers may replace tasks inside [`blocking`](crate::blocking); 16 by
+    /// default. The pool then has at most capacity plus this number of threads that run tasks, and
+    /// room for that many more tasks. Costs nothing while no task is inside `blocking`. With 0 the
+    /// capacity is a strict limit, and `blocking` has no effect.
     pub fn max_compensation(mut self, workers: usize) -> Self {
         self.max_compensation = workers;
-        self.installed.compensate = Core::compensating;
         self
     }
 

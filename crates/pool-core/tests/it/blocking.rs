@@ -3,7 +3,9 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use pool_core::{Builder, Closures, ManualClock, Pool, SubmitError, blocking, current};
+use pool_core::{
+    Builder, Closures, DEFAULT_MAX_COMPENSATION, ManualClock, Pool, SubmitError, blocking, current,
+};
 use testkit::Gate;
 
 use crate::support::{Journal, end, enter_line, until};
@@ -30,6 +32,23 @@ fn an_extra_worker_runs_a_queued_task_that_a_blocked_task_waits_for() {
     assert_eq!(waits.join().unwrap(), Ok(7));
     until(|| pool.running() == 1);
     assert_eq!(pool.stats().peak_live, 2);
+}
+
+#[testkit::test]
+fn a_pool_with_default_settings_replaces_a_fixed_number_of_tasks_that_block() {
+    const MOST: usize = DEFAULT_MAX_COMPENSATION;
+    let pool = Pool::builder().capacity(1).queue_depth(1).build().unwrap();
+    let gate = Gate::new();
+    for _ in 0..=MOST {
+        pool.submit(blocks_at(&gate)).unwrap();
+    }
+    gate.wait_for_arrivals(1 + MOST);
+    assert_eq!((pool.running(), pool.queued()), (1 + MOST, 0));
+    pool.submit(|| ()).unwrap();
+    assert_eq!((pool.running(), pool.queued()), (1 + MOST, 1));
+    gate.open();
+    pool.wait_idle().unwrap();
+    until(|| pool.running() <= 1);
 }
 
 #[testkit::test]
@@ -133,7 +152,7 @@ fn nested_blocking_calls_start_one_extra_worker() {
 #[testkit::test]
 fn blocking_without_a_limit_or_outside_a_pool_only_runs_the_closure() {
     assert_eq!(blocking(|| 7), 7);
-    let pool = Pool::builder().capacity(1).queue_depth(1).build().unwrap();
+    let pool = compensating(0).queue_depth(1).build().unwrap();
     let gate = Gate::new();
     pool.submit(blocks_at(&gate)).unwrap();
     gate.wait_for_arrivals(1);
