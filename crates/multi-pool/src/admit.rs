@@ -37,6 +37,10 @@ impl Admit for Shared {
         self.first().recorded(job)
     }
 
+    fn has_priorities(&self) -> bool {
+        self.first().admit().has_priorities()
+    }
+
     fn members(&self) -> &[PoolHandle] {
         &self.members
     }

@@ -55,6 +55,9 @@ pub enum SubmitError<T = ()> {
     /// The call [discards](crate::OnFull) a task if the pool is full, and the pool has no [discard
     /// hook](crate::Builder::discard_hook).
     NoDiscardHook(T),
+    /// The task has a [priority](crate::TaskBuilder::priority), and the pool was built without
+    /// [`priorities`](crate::Builder::priorities).
+    NoPriorities(T),
 }
 
 /// A [`SubmitError`] without the task.
@@ -67,6 +70,7 @@ pub enum Reason {
     NoThread(io::Error),
     Forked,
     NoDiscardHook,
+    NoPriorities,
 }
 
 impl Reason {
@@ -88,6 +92,7 @@ impl Reason {
             Self::NoThread(refused) => SubmitError::NoThread(task, refused),
             Self::Forked => SubmitError::Forked(task),
             Self::NoDiscardHook => SubmitError::NoDiscardHook(task),
+            Self::NoPriorities => SubmitError::NoPriorities(task),
         }
     }
 }
@@ -169,6 +174,7 @@ impl<T> SubmitError<T> {
             Self::NoThread(task, refused) => (Reason::NoThread(refused), task),
             Self::Forked(task) => (Reason::Forked, task),
             Self::NoDiscardHook(task) => (Reason::NoDiscardHook, task),
+            Self::NoPriorities(task) => (Reason::NoPriorities, task),
         }
     }
 
@@ -190,6 +196,7 @@ impl<T> fmt::Debug for SubmitError<T> {
             Self::NoThread(_, refused) => write!(f, "NoThread(.., {refused:?})"),
             Self::Forked(_) => f.write_str("Forked(..)"),
             Self::NoDiscardHook(_) => f.write_str("NoDiscardHook(..)"),
+            Self::NoPriorities(_) => f.write_str("NoPriorities(..)"),
         }
     }
 }
@@ -212,6 +219,9 @@ impl<T> fmt::Display for SubmitError<T> {
             }
             Self::NoDiscardHook(_) => {
                 f.write_str("the pool has no discard hook, so it cannot discard tasks")
+            }
+            Self::NoPriorities(_) => {
+                f.write_str("the pool was built without priorities, and the task has one")
             }
         }
     }

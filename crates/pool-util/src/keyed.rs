@@ -307,7 +307,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
     }
 
     /// Returns a builder that sets the options of a single task: name, cancel tokens, start deadline. The task is
-    /// handed over with its key. The priority is ignored, because the tasks of a key run in order.
+    /// handed over with its key. It has no priority, because the tasks of a key run in order.
     ///
     /// ```
     /// use pool_core::{CancelToken, Pool};

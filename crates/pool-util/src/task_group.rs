@@ -22,7 +22,8 @@ use std::time::Instant;
 use std::{fmt, mem};
 
 use pool_core::internals::{
-    Admit, Ignored, Joined, OptionsHost, SpawnWithOptions, SubmitWithOptions, TaskOptions,
+    Admit, Ignored, Joined, OptionsHost, PriorityHost, SpawnWithOptions, SubmitWithOptions,
+    TaskOptions,
 };
 use pool_core::{
     Accepts, Closures, JoinError, OnFull, SubmitError, TaskBuilder, WaitError, WorkerPool,
@@ -602,6 +603,8 @@ impl<T: Send + 'static, P: PoolExt> OptionsHost for TaskGroup<T, P> {
         self.deadline(timeout)
     }
 }
+
+impl<T: Send + 'static, P: PoolExt> PriorityHost for TaskGroup<T, P> {}
 
 impl<F, T, P> SpawnWithOptions<F> for TaskGroup<T, P>
 where

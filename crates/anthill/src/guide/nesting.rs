@@ -80,7 +80,7 @@
 //!
 //! # Tasks that block
 //! While a task is in [`blocking`](crate::blocking), the pool may have one more worker and one more accepted task,
-//! up to [`max_compensation`](crate::Builder::max_compensation) of each, which is 16 by default. So workers that wait for a disk, a server
+//! up to [`max_compensation`](crate::Builder::max_compensation) of each ([`DEFAULT_MAX_COMPENSATION`](crate::DEFAULT_MAX_COMPENSATION), 16). So workers that wait for a disk, a server
 //! or each other do not delay other tasks.
 //!
 //! ```

@@ -28,7 +28,8 @@
 //! its queue holds bare arguments; use `keyed` of a [`Pool`](crate::Pool) with `move || function(argument)`.
 //!
 //! **Priorities.** A pool that is built with [`priorities`](crate::Builder::priorities) starts queued tasks of
-//! a higher priority first. To avoid starvation, a task of a lower priority starts after it was passed over
+//! a higher priority first. Other pools refuse tasks of a high or low priority, with
+//! [`SubmitError::NoPriorities`](crate::SubmitError::NoPriorities). To avoid starvation, a task of a lower priority starts after it was passed over
 //! [several times](crate::Priority). Priorities affect only the queue: waiters for room are served first come,
 //! first served, and running tasks are not interrupted. To separate urgent tasks strictly, give them a pool of
 //! their own.

@@ -65,6 +65,9 @@ pub trait Admit: Send + Sync + Sized + 'static {
     /// Adds the record that a submitted task without options needs.
     fn recorded(&self, job: Task) -> Task;
 
+    /// Whether tasks may have a priority.
+    fn has_priorities(&self) -> bool;
+
     /// Returns the members of a multi-pool.
     fn members(&self) -> &[PoolHandle] {
         &[]
@@ -297,10 +300,11 @@ pub trait Admit: Send + Sync + Sized + 'static {
     where
         R: Accepts<T>,
     {
+        let lacks_priorities = self.lacks_priorities(options.as_ref());
         let (job, limits) = Task::closure(R::body_of(task)).with_options(options, self.context());
         let cancelled = limits.and_then(WaitLimits::cancelled);
         Answered {
-            future: self.admit_async(job, cancelled),
+            future: Admission::new(self, job, cancelled, lacks_priorities),
             answer: Some(|admitted: Admitted| match admitted {
                 Ok(_) => Ok(()),
                 Err(refused) => Err(refused.map(|job| R::task_of(job.into_body()))),
@@ -318,6 +322,7 @@ pub trait Admit: Send + Sync + Sized + 'static {
         R: Accepts<T>,
     {
         // The handle exists before the wait, so that dropping the future after the job was accepted detaches the task.
+        let lacks_priorities = self.lacks_priorities(options.as_ref());
         let record = self.context().record_of(options);
         let cancelled = record
             .as_ref()
@@ -325,7 +330,7 @@ pub trait Admit: Send + Sync + Sized + 'static {
         let mut handle = self.handle_of::<R, T>(task, record);
         let pools = Arc::clone(&self);
         Answered {
-            future: self.admit_async(handle.job(), cancelled),
+            future: Admission::new(self, handle.job(), cancelled, lacks_priorities),
             answer: Some(move |admitted: Admitted| match admitted {
                 Ok(pool) => {
                     pools.set_pool(pool, &mut handle);
@@ -389,6 +394,11 @@ pub trait Admit: Send + Sync + Sized + 'static {
         Ok(())
     }
 
+    /// Whether the task has a priority and the pool has none.
+    fn lacks_priorities(&self, options: Option<&TaskOptions>) -> bool {
+        options.is_some_and(TaskOptions::has_priority) && !self.has_priorities()
+    }
+
     /// Like [`refuses`](Self::refuses), for a task with or without options.
     fn refuses_with(
         &self,
@@ -399,6 +409,10 @@ pub trait Admit: Send + Sync + Sized + 'static {
         if options.is_some_and(TaskOptions::is_cancelled) {
             self.count_unoffered();
             return Err(SubmitError::Cancelled(()));
+        }
+        if self.lacks_priorities(options) {
+            self.count_unoffered();
+            return Err(SubmitError::NoPriorities(()));
         }
         self.refuses(on_full)
     }
@@ -447,6 +461,40 @@ where
     }
 }
 
+/// A wait for room, or the refusal of a task with a priority.
+enum Admission<A: Admit> {
+    Waits(A::Future),
+    /// Refused at the first poll.
+    Refused(Arc<A>, Option<Task>),
+}
+
+impl<A: Admit> Admission<A> {
+    fn new(pools: Arc<A>, job: Task, cancelled: Option<Cancelled>, lacks_priorities: bool) -> Self {
+        if lacks_priorities {
+            Self::Refused(pools, Some(job))
+        } else {
+            Self::Waits(pools.admit_async(job, cancelled))
+        }
+    }
+}
+
+impl<A: Admit> Future for Admission<A> {
+    type Output = Admitted;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Admitted> {
+        match &mut *self {
+            Self::Waits(future) => Pin::new(future).poll(context),
+            Self::Refused(pools, job) => {
+                let Some(job) = job.take() else {
+                    return Poll::Pending;
+                };
+                pools.count_unoffered();
+                Poll::Ready(Err(SubmitError::NoPriorities(job)))
+            }
+        }
+    }
+}
+
 impl Admit for Core {
     type Future = SubmitFuture;
     type RoomFuture = RoomFuture;
@@ -474,6 +522,10 @@ impl Admit for Core {
 
     fn recorded(&self, job: Task) -> Task {
         Core::recorded(self, job)
+    }
+
+    fn has_priorities(&self) -> bool {
+        self.installed.levels.is_some()
     }
 
     fn admit_some(self: &Arc<Self>, jobs: Chunk<'_, Task>) {

@@ -336,7 +336,7 @@ impl<R: Runner> Builder<R> {
     }
 
     /// Starts queued tasks by [priority](crate::TaskBuilder::priority), and in order of acceptance
-    /// within one priority. Without this setting, priorities are ignored.
+    /// within one priority. Without this setting, tasks with a priority are refused.
     ///
     /// Priorities apply to accepted tasks only. Waiting callers get room first come, first served,
     /// and running tasks are not interrupted. A full pool that [discards the

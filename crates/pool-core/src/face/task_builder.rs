@@ -100,7 +100,8 @@ impl<P: OptionsHost> TaskBuilder<'_, P> {
     }
 
     /// Sets the task's priority among queued tasks, in a pool built with
-    /// [`priorities`](crate::Builder::priorities). Other pools and scopes ignore it.
+    /// [`priorities`](crate::Builder::priorities). Other pools refuse a task whose priority is not
+    /// `Normal`, with [`NoPriorities`](crate::SubmitError::NoPriorities).
     ///
     /// ```
     /// use pool_core::{Pool, Priority};
@@ -116,7 +117,10 @@ impl<P: OptionsHost> TaskBuilder<'_, P> {
     /// assert_eq!([receiver.recv()?, receiver.recv()?], ["now", "later"]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn priority(mut self, priority: Priority) -> Self {
+    pub fn priority(mut self, priority: Priority) -> Self
+    where
+        P: PriorityHost,
+    {
         self.options.priority = priority;
         self
     }
@@ -235,7 +239,12 @@ impl<P: OptionsHost> TaskBuilder<'_, P> {
     }
 }
 
-/// A host of a [`TaskBuilder`] whose tasks may have a start deadline and a priority.
+/// A host of a [`TaskBuilder`] whose tasks may have a priority: each is in a pool's queue.
+pub trait PriorityHost: OptionsHost {}
+
+impl<P: AdmitHandle> PriorityHost for P {}
+
+/// A host of a [`TaskBuilder`] whose tasks may have a start deadline.
 pub trait OptionsHost {
     /// The host's policy for a full pool.
     fn usual(&self) -> OnFull;

@@ -13,7 +13,7 @@
 //! | `pool-util` | [`TaskRef`], [`SpawnCell`], [`Listener`] | joining and cancelling the tasks of a group or scope |
 //! | `pool-util` | [`Work`], [`job_of`], [`work_of`], [`plain_job`], [`closure_of`], [`Ignored`], [`execute_unseen`], [`CarriedSpan`] | tasks that drain a queue of pieces |
 //! | `pool-util` | [`Demand`], [`Search`], [`Searches`], [`TicketList`], [`JOIN_SPIN`], [`spin_until`], [`look_before_join`], [`take_woken_joiner`], [`has_unparked_joiner`] | searching, spinning and joining as the pool's workers do |
-//! | `pool-util` | [`OptionsHost`], [`SpawnWithOptions`], [`SubmitWithOptions`], [`AwaitWithOptions`] | a `TaskBuilder` for groups and scopes |
+//! | `pool-util` | [`OptionsHost`], [`PriorityHost`], [`SpawnWithOptions`], [`SubmitWithOptions`], [`AwaitWithOptions`] | a `TaskBuilder` for groups and scopes |
 //! | `pool-util` | [`WaitLimits`], and the calls of [`PoolHandle`] for reserved room | tasks that wait outside the queue with a permit each |
 //! | `multi-pool`, `pool-util` | [`RawHandle`] | the handle of a task without its value's type |
 //! | `pool-util`, `scheduled-pool`, `async-pool` | [`Promise`], [`Promised`], [`Joined`], [`join`], [`poll`] | the result of a task, and waiting for it |
@@ -27,7 +27,7 @@ pub use crate::engine::life::Disposal;
 pub use crate::engine::wait::Awaited;
 pub use crate::engine::wait::Deadline;
 pub use crate::face::task_builder::{
-    AwaitWithOptions, OptionsHost, SpawnWithOptions, SubmitWithOptions,
+    AwaitWithOptions, OptionsHost, PriorityHost, SpawnWithOptions, SubmitWithOptions,
 };
 pub use crate::sched::decide::{Demand, WhenFull};
 pub use crate::sched::effects::ReleaseListener;

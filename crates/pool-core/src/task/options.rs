@@ -35,6 +35,11 @@ pub struct TaskOptions {
 }
 
 impl TaskOptions {
+    /// Whether the task needs a pool with priorities.
+    pub(crate) fn has_priority(&self) -> bool {
+        self.priority != Priority::default()
+    }
+
     /// Whether one of the tokens is cancelled.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.tokens.iter().any(CancelToken::is_cancelled)

@@ -1,6 +1,9 @@
 //! Priorities: which queued task starts next.
 
-use pool_core::{Builder, Closures, FuncPool, JoinError, OnFull, Pool, Priority, QueueDepth};
+use pool_core::{
+    Builder, Closures, FuncPool, JoinError, OnFull, Pool, Priority, QueueDepth, SubmitError,
+};
+use testkit::block_on;
 
 use crate::support::{Journal, end, enter_line};
 
@@ -102,15 +105,33 @@ fn a_low_task_starts_after_at_most_eight_higher_ones() {
 }
 
 #[testkit::test]
-fn a_pool_without_priorities_ignores_the_priority_of_tasks() {
+fn a_pool_without_priorities_returns_tasks_that_have_one() {
     let (pool, journal) = (paused(|it| it.priorities(false)), Journal::new());
-    for (n, priority) in ALL.into_iter().enumerate() {
-        pool.task()
-            .priority(priority)
-            .submit(journal.writer(n))
-            .unwrap();
+    let nothing = || ();
+    let task = |priority| pool.task().priority(priority);
+    for priority in [Priority::Low, Priority::High] {
+        let spawned = [
+            task(priority).spawn(nothing),
+            task(priority).try_spawn(nothing),
+            block_on(task(priority).spawn_async(nothing)),
+        ];
+        let refused = spawned.map(|spawned| spawned.map(drop).unwrap_err().without_task());
+        let submitted = [
+            task(priority).submit(nothing),
+            task(priority).try_submit(nothing),
+            block_on(task(priority).submit_async(nothing)),
+        ];
+        let others = submitted.map(|submitted| submitted.unwrap_err().without_task());
+        for refused in refused.into_iter().chain(others) {
+            assert!(
+                matches!(refused, SubmitError::NoPriorities(())),
+                "{refused:?}"
+            );
+        }
     }
-    assert_eq!(run(&pool, &journal), [0, 1, 2]);
+    assert_eq!(pool.stats().refused, 12);
+    task(Priority::Normal).submit(journal.writer(0)).unwrap();
+    assert_eq!(run(&pool, &journal), [0]);
 }
 
 #[testkit::test]

@@ -27,22 +27,21 @@ pub(crate) fn hand<K: Kind>(world: &Arc<World>, pool: &WorkerPool<K>, rng: &mut 
         return hand_async(world, pool, job, call, rng);
     }
     let answer = if call.spawn {
-        K::spawn(pool, job, call.how, options(rng))
+        K::spawn(pool, job, call.how, options(world, rng))
     } else {
-        K::submit(pool, job, call.how, options(rng))
+        K::submit(pool, job, call.how, options(world, rng))
     };
     if let Some(handle) = hear(world, id, answer) {
         conclude(world, id, handle, call.then, false);
     }
 }
 
-/// Some tasks have a priority, even in pools without priorities.
-fn options(rng: &mut Rng) -> Option<Options> {
+fn options(world: &World, rng: &mut Rng) -> Option<Options> {
     rng.chance(3).then(|| Options {
         priority: match rng.below(3) {
-            0 => Priority::High,
-            1 => Priority::Normal,
-            _ => Priority::Low,
+            0 if world.has_priorities => Priority::High,
+            1 if world.has_priorities => Priority::Low,
+            _ => Priority::Normal,
         },
         token: None,
         start_before: None,
@@ -58,9 +57,9 @@ fn hand_async<K: Kind>(
 ) {
     let id = job.id();
     let mut future = if call.spawn {
-        K::spawn_async(pool, job, options(rng))
+        K::spawn_async(pool, job, options(world, rng))
     } else {
-        K::submit_async(pool, job, options(rng))
+        K::submit_async(pool, job, options(world, rng))
     };
     let mut answer = None;
     let goes_on = rng.chance(2);

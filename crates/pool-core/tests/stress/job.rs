@@ -28,6 +28,8 @@ pub(crate) struct World {
     pub(crate) port: OnceLock<Box<dyn Port>>,
     /// A task may wait for room: the pool runs its task in place, or refuses it.
     pub(crate) may_wait_within: bool,
+    /// A pool without priorities refuses tasks that have one.
+    pub(crate) has_priorities: bool,
     /// Failed expectations.
     pub(crate) complaints: Mutex<Vec<String>>,
 }

@@ -76,6 +76,7 @@ impl<K: Kind> Round<K> {
                 ledger: Ledger::default(),
                 port: OnceLock::new(),
                 may_wait_within: setup.may_wait_within(),
+                has_priorities: setup.priorities,
                 complaints: Mutex::default(),
             }),
             limits: Limits::new(setup.capacity, setup.depth),

@@ -24,7 +24,7 @@ pub(crate) struct Setup {
     min_workers: usize,
     prestart: usize,
     preallocate: bool,
-    priorities: bool,
+    pub(crate) priorities: bool,
     within_worker: WithinWorker,
     nesting_limit: u32,
     pub(crate) drop_policy: DropPolicy,

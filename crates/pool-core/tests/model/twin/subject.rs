@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-use pool_core::internals::OptionsHost;
+use pool_core::internals::PriorityHost;
 use pool_core::{
     Builder, CancelToken, Closures, Func, FuncPool, JoinHandle, Pool, Priority, Runner,
     SubmitError, TaskBuilder, WorkerPool,
@@ -58,7 +58,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    fn set<P: OptionsHost>(self, task: TaskBuilder<'_, P>) -> TaskBuilder<'_, P> {
+    fn set<P: PriorityHost>(self, task: TaskBuilder<'_, P>) -> TaskBuilder<'_, P> {
         let task = task.priority(self.priority);
         let task = match &self.token {
             Some(token) => task.cancelled_by(token),

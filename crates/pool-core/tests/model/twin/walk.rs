@@ -15,7 +15,7 @@ use std::{array, io, mem};
 
 use pool_core::{
     CancelToken, Capacity, Clock, Closures, DropPolicy, Func, JoinError, ManualClock, OnFull,
-    QueueDepth, TuneError, WaitError, WorkerPool,
+    Priority, QueueDepth, TuneError, WaitError, WorkerPool,
 };
 use pool_util::TaskGroup;
 use testkit::CountingWaker;
@@ -425,7 +425,11 @@ impl<K: Twinned> Walk<K> {
 
     fn options(&self, given: Given) -> Option<Options> {
         (!given.is_nothing()).then(|| Options {
-            priority: given.priority,
+            priority: if self.settings.priorities {
+                given.priority
+            } else {
+                Priority::Normal // A pool without priorities refuses others.
+            },
             token: given.token.map(|token| self.tokens[token].clone()),
             start_before: given.within.map(|within| self.clock.now() + within),
         })
