@@ -223,6 +223,19 @@ fn a_given_up_key_is_not_delivered_for_an_earlier_failure() {
 }
 
 #[test]
+fn a_held_key_given_up_by_an_adder_is_not_delivered_for_an_earlier_failure() {
+    let (queue, clock, letters) = given_up_after(2, Policy::Earliest);
+    queue.add("a").unwrap();
+    let held = get(&queue);
+    assert_eq!(queue.add_rate_limited("a"), Ok(after(5)));
+    assert_eq!(queue.add_rate_limited("a"), Ok(Retried::GivenUp));
+    assert_eq!(letters.entries(), [("a", 2)]);
+    drop(held);
+    clock.advance(1000 * MS);
+    assert_eq!(figures(queue.stats()), [0; 5]);
+}
+
+#[test]
 fn a_given_up_key_is_still_delivered_for_its_adds() {
     // Added at once or with a delay: in addition to the try that was owed, or merged into it.
     for delay in [0, 3, 5, 10] {
