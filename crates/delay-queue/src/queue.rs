@@ -376,6 +376,10 @@ impl<T, C: Clock> DelayQueue<T, C> {
 
     /// Frees memory beyond that for `capacity` entries, or for the current entries if they are
     /// more.
+    ///
+    /// An empty queue frees the memory of a burst by itself, except for some thousand entries and for
+    /// the capacity that was [reserved](DelayQueue::reserve). A queue that is never empty keeps the
+    /// memory of its peak: call this method after it.
     pub fn shrink_to(&self, capacity: usize) {
         self.0.state.lock().shrink_to(capacity);
     }

@@ -38,7 +38,14 @@ pub(crate) struct State<T> {
     pub(crate) waiters: Waiters,
     pub(crate) idle: IdleWaiters,
     pub(crate) counts: Counts,
+    /// Capacity that the user has requested: an empty queue keeps it.
+    requested: usize,
+    /// Number of entries that had left when the heap was last shrunk.
+    left_at_trim: u64,
 }
+
+/// An empty queue keeps memory for this many entries.
+const KEPT: usize = 1024;
 
 /// Totals since the queue was created.
 #[derive(Clone, Copy, Debug, Default)]
@@ -124,6 +131,8 @@ impl<T> State<T> {
             waiters: Waiters::new(),
             idle: IdleWaiters::default(),
             counts: Counts::default(),
+            requested: capacity,
+            left_at_trim: 0,
         }
     }
 
@@ -314,17 +323,37 @@ impl<T> State<T> {
         let room = self
             .bound
             .saturating_sub(self.heap.len() + self.leases.len());
+        self.requested = self
+            .requested
+            .max(self.heap.len().saturating_add(additional));
         self.heap.try_reserve(additional.min(room))
     }
 
     pub(crate) fn shrink_to(&mut self, capacity: usize) {
+        self.requested = capacity;
         self.heap.shrink_to(capacity);
+    }
+
+    /// Frees the memory of a burst that is over. Only an empty heap is shrunk, which needs no look at its entries. The cost
+    /// is amortized over the entries that have left since the last time, so a queue that is filled and emptied in
+    /// turn pays little for it.
+    #[cold]
+    fn trim(&mut self) {
+        let left = self.counts.taken + self.counts.cancelled;
+        let room = self.heap.capacity();
+        if self.leases.len() == 0 && left - self.left_at_trim >= room as u64 / 4 {
+            self.left_at_trim = left;
+            self.heap.shrink_to(self.requested.max(KEPT));
+        }
     }
 
     /// Called after entries have left: the first pushers get their places, and the waiters are
     /// settled.
     #[inline]
     fn freed(&mut self, effects: &mut Effects) {
+        if self.heap.is_empty() && self.heap.capacity() > self.requested.max(KEPT) {
+            self.trim();
+        }
         // Usually no thread or future waits.
         if self.pushers.len() > 0 || self.waiters.waiting() > 0 || !self.idle.is_empty() {
             self.freed_slow(effects);

@@ -27,6 +27,42 @@ fn a_million_cancelled_entries_release_their_memory() {
 }
 
 #[test]
+fn an_empty_queue_keeps_no_memory_of_a_burst() {
+    const BURST: u64 = 100_000;
+    let burst = |queue: &DelayQueue<u64, ManualClock>, clock: &ManualClock, n: u64| {
+        let ids: Vec<_> = (0..n)
+            .map(|n| queue.push(n, Duration::from_nanos(n)).unwrap())
+            .collect();
+        let full = queue.capacity();
+        clock.advance(SECOND);
+        for id in &ids[..ids.len() / 2] {
+            queue.cancel(*id).unwrap();
+        }
+        while queue.try_take().is_ok() {}
+        for id in ids {
+            assert_eq!(queue.cancel(id), None, "it has left");
+        }
+        full
+    };
+    let (queue, clock) = crate::support::queue::<u64>();
+    for _ in 0..3 {
+        assert!(burst(&queue, &clock, BURST) >= 100_000);
+        assert!(queue.capacity() < 10_000, "{}", queue.capacity());
+    }
+    let kept = queue.capacity();
+    for _ in 0..1_000 {
+        burst(&queue, &clock, 3);
+        assert_eq!(queue.capacity(), kept, "short queues allocate nothing");
+    }
+    queue.reserve(50_000);
+    burst(&queue, &clock, BURST);
+    assert!((50_000..100_000).contains(&queue.capacity()));
+    queue.shrink_to(0);
+    burst(&queue, &clock, BURST);
+    assert!(queue.capacity() < 10_000);
+}
+
+#[test]
 fn a_million_entries_are_cleared_at_once() {
     let (queue, clock) = queue();
     for n in 0..MILLION {
