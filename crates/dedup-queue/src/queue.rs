@@ -50,6 +50,10 @@ pub struct KeyQueue<K, S, C, L> {
     layer: PhantomData<fn() -> L>,
 }
 
+// A panic of user code leaves the queue consistent: none runs under its lock, except the `Eq` of keys, before anything is changed.
+impl<K, S, C, L> std::panic::UnwindSafe for KeyQueue<K, S, C, L> {}
+impl<K, S, C, L> std::panic::RefUnwindSafe for KeyQueue<K, S, C, L> {}
+
 /// A work queue of keys: a key that is added many times is delivered once, and is held by one worker
 /// at a time.
 ///

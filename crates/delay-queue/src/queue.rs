@@ -79,6 +79,10 @@ use crate::{DelayHeap, Entry, EntryId, ReserveError, TakeError};
 #[doc(alias = "HashWheel")]
 pub struct DelayQueue<T, C = DefaultClock>(pub(crate) Arc<Shared<T, C>>);
 
+// A panic of user code leaves the queue consistent: none runs under its lock.
+impl<T, C> core::panic::UnwindSafe for DelayQueue<T, C> {}
+impl<T, C> core::panic::RefUnwindSafe for DelayQueue<T, C> {}
+
 pub(crate) struct Shared<T, C> {
     state: Lock<State<T>>,
     pub(crate) config: Config<C>,

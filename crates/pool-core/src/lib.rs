@@ -138,6 +138,7 @@ mod config;
 mod error;
 mod permit;
 mod stats;
+mod unwind;
 
 /// The public interface: pool handles, the builder, and the calls that submit, spawn and wait.
 mod face {

@@ -53,6 +53,7 @@ mod map;
 mod scope;
 mod subqueue;
 mod task_group;
+mod unwind;
 
 pub use error::MapError;
 pub use ext::PoolExt;

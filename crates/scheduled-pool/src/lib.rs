@@ -4,6 +4,9 @@
 //! earliest schedule is due and submits it to the pool. In a full pool the task waits for room in the
 //! same queue as blocked threads and futures. The timer thread runs no tasks.
 //!
+//! Each scheduled pool has its own timer thread, from its first schedule to its end. Clones of a handle
+//! share it, so a program with many components shares one scheduled pool.
+//!
 //! ```
 //! use std::time::Duration;
 //! use pool_core::Pool;
@@ -120,6 +123,7 @@ mod stats;
 mod task_builder;
 mod timer;
 mod unstarted;
+mod unwind;
 mod wait_async;
 
 pub use base::Base;

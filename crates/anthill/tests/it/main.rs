@@ -6,5 +6,12 @@ mod default_pool;
 #[cfg(unix)]
 mod forks;
 mod reexports;
+#[cfg(all(
+    feature = "dedup-queue",
+    feature = "delay-queue",
+    feature = "multi-pool",
+    feature = "scheduled-pool"
+))]
+mod unwind_safety;
 #[cfg(feature = "dedup-queue")]
 mod waiting_metrics;
