@@ -48,6 +48,54 @@
 //! - **Multi-pools**: a `MultiPool` runs due tasks in a member with a free worker.
 //! - **Cron patterns** need a [`DurableQueue`](super::durable).
 //!
+//! # Computers that sleep
+//! All delays use the monotonic clock of the operating system. It does not jump when the wall clock is set. On Linux and
+//! macOS it stands still while the computer is suspended, so a task that is due in an hour runs an hour after the
+//! resumption; on Windows it continues. On Linux, this clock counts the suspended time, too. It looks at least every
+//! 20 ms, because a sleeping thread is not told of a resumption:
+//!
+//! ```
+//! # #[cfg(target_os = "linux")] {
+//! use anthill::delay_queue::{Alarm, Clock, MonotonicClock, Parker};
+//! use anthill::{Pool, ScheduledPool};
+//! use std::task::Waker;
+//! use std::time::{Duration, Instant};
+//!
+//! #[derive(Clone, Debug)]
+//! struct BootTime(Instant, Duration); // A time of both clocks.
+//!
+//! fn boot_time() -> Duration {
+//!     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+//!     // SAFETY: the pointer is valid during the call.
+//!     unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut time) };
+//!     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+//! }
+//!
+//! impl Clock for BootTime {
+//!     fn now(&self) -> Instant {
+//!         self.0 + (boot_time() - self.1)
+//!     }
+//!     fn park_until(&self, parker: &Parker, when: Instant) -> bool {
+//!         while self.now() < when {
+//!             let look = (when - self.now()).min(Duration::from_millis(20));
+//!             if MonotonicClock.park_until(parker, Instant::now() + look) {
+//!                 return true;
+//!             }
+//!         }
+//!         false
+//!     }
+//!     fn wake_at(&self, _: Instant, _: Waker) -> std::io::Result<Alarm> {
+//!         Err(std::io::ErrorKind::Unsupported.into()) // Threads only: no timed futures.
+//!     }
+//! }
+//!
+//! let clock = BootTime(Instant::now(), boot_time());
+//! let scheduled = ScheduledPool::new(Pool::builder().capacity(2).clock(clock).build()?);
+//! assert_eq!(scheduled.spawn_after(Duration::from_millis(1), || "due")?.join()?, "due");
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+//! ```
+//!
 //! # Waiting and releasing
 //! - [`wait_idle`](crate::ScheduledPool::wait_idle) waits until all due tasks have ended and the pool is idle. It
 //!   does not wait for tasks that are due later.

@@ -53,6 +53,26 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Code that waits, works and waits again, such as retries and series, is tested in rounds.
+//! [`advance_to_next`](crate::ManualClock::advance_to_next) advances to the next due time, and returns when as many
+//! threads wait on the clock as before. Workers whose keep-alive does not end do not wait on it:
+//!
+//! ```
+//! use anthill::{ManualClock, Pool, ScheduledPool};
+//! use std::time::Duration;
+//!
+//! let clock = ManualClock::new();
+//! let pool = Pool::builder().capacity(1).keep_alive(None).clock(clock.clone()).build()?;
+//! let scheduled = ScheduledPool::new(pool);
+//! let minute = Duration::from_secs(60);
+//! let sweep = scheduled.spawn_with_fixed_delay(minute, minute, || println!("sweep"))?;
+//! for round in 1..=3 {
+//!     assert_eq!(clock.advance_to_next(), minute);
+//!     assert_eq!(sweep.runs(), round);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+//! ```
+//!
 //! # Order
 //! To keep workers busy until the test has made its assertions, let tasks block at a channel or a barrier, as on
 //! these pages. `waiting()` shows whether a submitter waits for room.

@@ -208,3 +208,41 @@ fn wait_idle_waits_for_a_due_task_that_finds_no_thread_in_an_idle_pool() {
     assert_eq!(due.join().unwrap(), 7);
     rig.end();
 }
+
+#[testkit::test]
+fn a_manual_clock_advances_from_run_to_run() {
+    const ROUNDS: u64 = 300;
+    let clock = ManualClock::new();
+    let pool = pool_core::Pool::builder().capacity(1).keep_alive(None);
+    let pool = pool.clock(clock.clone()).build().unwrap();
+    let scheduled = ScheduledPool::new(pool);
+    let sweep = scheduled
+        .spawn_with_fixed_delay(SECOND, SECOND, || ())
+        .unwrap();
+    for round in 1..=ROUNDS {
+        assert_eq!(clock.advance_to_next(), SECOND);
+        assert_eq!(sweep.runs(), round);
+    }
+    assert!(sweep.cancel());
+
+    let policy = scheduled_pool::Retry::exponential(SECOND).max_attempts(9.try_into().unwrap());
+    let (mut attempts, log) = (0, Journal::new());
+    let writes = log.clone();
+    let late = scheduled.spawn_retrying(&policy, move || {
+        attempts += 1;
+        writes.write(attempts);
+        if attempts < 5 {
+            Err(attempts)
+        } else {
+            Ok(attempts)
+        }
+    });
+    let late = late.unwrap();
+    until(|| log.entries().len() == 1 && clock.sleepers() == 1);
+    for attempt in 2..5 {
+        clock.advance_to_next();
+        assert_eq!(log.entries().len(), attempt);
+    }
+    clock.advance(clock.next_due().unwrap() - clock.now());
+    assert_eq!(late.join().unwrap().unwrap(), 5);
+}

@@ -84,6 +84,31 @@ impl ManualClock {
         }
     }
 
+    /// Advances the time to the earliest time that a thread or an alarm waits for, and returns when as many of them wait
+    /// for a future time as before. Returns how far the time has advanced.
+    ///
+    /// For code that waits, works and waits again, such as retries and periodic tasks: each call is one round. Blocks
+    /// first until there is a waiter. Blocks for ever if one of the waiters does not wait again: for the last round call
+    /// [`advance`](Self::advance).
+    ///
+    /// # Panics
+    /// If the earliest time is past the range of `Instant`.
+    pub fn advance_to_next(&self) -> Duration {
+        let (by, waiting) = {
+            let mut time = self.0.time.lock();
+            loop {
+                if let Some(&(when, _)) = time.sleepers.keys().next() {
+                    let by = when.saturating_duration_since(self.0.at(&time));
+                    break (by, time.sleepers.len());
+                }
+                self.0.arrived.wait(&mut time);
+            }
+        };
+        self.advance(by);
+        self.wait_for_sleepers(waiting);
+        by
+    }
+
     /// Returns the number of threads and alarms that wait for a future time.
     pub fn sleepers(&self) -> usize {
         self.0.time.lock().sleepers.len()

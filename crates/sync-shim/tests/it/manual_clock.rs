@@ -1,3 +1,4 @@
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::thread;
@@ -152,4 +153,26 @@ fn an_advance_wakes_the_other_alarms_although_a_waker_panics() {
     assert_eq!(counter.wakes(), 1);
     assert!(!sleeper.join().expect("it does not panic"));
     drop((panics, after));
+}
+
+#[test]
+fn an_advance_to_the_next_time_returns_when_its_waiter_waits_again() {
+    const ROUNDS: u32 = 1_000;
+    let clock = ManualClock::new();
+    let (ours, rounds) = (clock.clone(), Arc::new(AtomicU32::new(0)));
+    let count = Arc::clone(&rounds);
+    let begin = clock.now();
+    let waiter = thread::spawn(move || {
+        let parker = Parker::new();
+        for round in 1..=ROUNDS + 1 {
+            assert!(!ours.park_until(&parker, begin + round * SECOND));
+            count.store(round, SeqCst);
+        }
+    });
+    for round in 1..=ROUNDS {
+        assert_eq!(clock.advance_to_next(), SECOND);
+        assert_eq!((rounds.load(SeqCst), clock.sleepers()), (round, 1));
+    }
+    clock.advance(SECOND); // The waiter does not wait again.
+    waiter.join().expect("it does not panic");
 }
