@@ -49,7 +49,7 @@ impl Admit for Shared {
         self: &Arc<Self>,
         job: &mut Option<Task>,
         on_full: OnFull,
-        limits: Option<&WaitLimits>,
+        limits: Option<&WaitLimits<'_>>,
     ) -> Result<usize, SubmitError> {
         let offered = job.take().expect("a job is accepted once");
         self.submit(offered, on_full, limits).map_err(|refused| {

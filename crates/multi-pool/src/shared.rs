@@ -88,7 +88,12 @@ impl Shared {
     }
 
     /// Submits the job to a pool. If all pools are full, does what `on_full` and `limits` say.
-    pub(crate) fn submit(&self, job: Task, on_full: OnFull, limits: Option<&WaitLimits>) -> Answer {
+    pub(crate) fn submit(
+        &self,
+        job: Task,
+        on_full: OnFull,
+        limits: Option<&WaitLimits<'_>>,
+    ) -> Answer {
         match self.offer(job, PoolHandle::accept) {
             Ok(pool) => Ok(pool),
             Err(NoRoom::Full { asked, starved }) => {

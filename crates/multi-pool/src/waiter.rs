@@ -63,7 +63,7 @@ impl Shared {
         request: Request<Task>,
         starved: bool,
         on_full: OnFull,
-        limits: Option<&WaitLimits>,
+        limits: Option<&WaitLimits<'_>>,
     ) -> RequestAnswer {
         let asked = self.first().asked(on_full, &request);
         let request = match (asked, request) {
@@ -72,10 +72,12 @@ impl Shared {
             }
             (WhenFull::Enqueue, request) => request,
             (WhenFull::RunInPlace, Request::Task(job)) => {
+                WaitLimits::begin_in_place(limits);
                 self.first().run_in_place(job);
                 return Ok(0);
             }
             (WhenFull::RunInCaller, Request::Task(job)) => {
+                WaitLimits::begin_in_place(limits);
                 self.first().run_in_caller(job);
                 return Ok(0);
             }

@@ -189,7 +189,7 @@ impl Core {
     pub(crate) fn reserve(
         self: &Arc<Self>,
         on_full: OnFull,
-        limits: Option<&WaitLimits>,
+        limits: Option<&WaitLimits<'_>>,
     ) -> Result<(), Reason> {
         // Before any lock is taken, because a thread that does not exist in a forked child may hold it.
         self.process().check(Reason::Forked)?;

@@ -384,7 +384,9 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
         let limits = handle.cell().limits();
         match self.place(shard, hash, key, handle.job(), on_full, limits.as_ref()) {
             Ok(()) => Ok(JoinHandle::of(handle)),
-            Err(refused) => Err(refused.map(|(key, _)| (key, handle.into_closure()))),
+            Err(refused) => {
+                Err(refused.map(|(key, _)| (key, handle.into_refused::<Closures, F>())))
+            }
         }
     }
 
@@ -426,7 +428,9 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
         async move {
             match place_async(&shard, hash, key, job, cancelled, open).await {
                 Ok(()) => Ok(JoinHandle::of(handle)),
-                Err(refused) => Err(refused.map(|(key, _)| (key, handle.into_closure()))),
+                Err(refused) => {
+                    Err(refused.map(|(key, _)| (key, handle.into_refused::<Closures, F>())))
+                }
             }
         }
     }
@@ -452,7 +456,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
         key: K,
         task: W,
         on_full: OnFull,
-        limits: Option<&WaitLimits>,
+        limits: Option<&WaitLimits<'_>>,
     ) -> Result<(), Refused<K, W>> {
         match shard.place(hash, key, task) {
             Ok(()) => Ok(()),
@@ -468,7 +472,7 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
         key: K,
         task: W,
         on_full: OnFull,
-        limits: Option<&WaitLimits>,
+        limits: Option<&WaitLimits<'_>>,
     ) -> Result<(), Refused<K, W>> {
         // The key's lane may have changed until there is room, so `place_reserved` looks it up again: a
         // caller that waits must not hold the lanes' lock.

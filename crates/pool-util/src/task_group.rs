@@ -9,30 +9,27 @@
 //! waits over the state in [`shared`], which the ends of tasks update.
 
 mod members;
+mod panics;
 mod shared;
-mod tally;
 mod waits;
 
 use std::any::Any;
 use std::future::Future;
 use std::marker::PhantomData;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 use std::{fmt, mem};
 
 use pool_core::internals::{
-    Admit, Ignored, Joined, OptionsHost, PriorityHost, SpawnWithOptions, SubmitWithOptions,
-    TaskOptions,
+    Admit, Ignored, Joined, OptionsHost, PriorityHost, RawHandle, SpawnWithOptions,
+    SubmitWithOptions, TaskOptions,
 };
 use pool_core::{
     Accepts, Closures, JoinError, OnFull, SubmitError, TaskBuilder, WaitError, WorkerPool,
 };
 use sync_shim::Timeout;
-use sync_shim::foreign::drop_quietly;
 
-use self::shared::Fails;
-use self::tally::Tally;
+use self::shared::{Ended, Fails};
 use self::waits::Group;
 use crate::{MapError, PoolExt};
 
@@ -41,6 +38,9 @@ use crate::{MapError, PoolExt};
 ///
 /// Any thread can add tasks. Values are returned in the order in which the tasks end. Dropping the group
 /// cancels the tasks that have not started, and detaches the running ones, which are asked to stop.
+///
+/// A group that was [cancelled](Self::cancel) stays cancelled. Further tasks, and those that wait for room, are
+/// returned in [`SubmitError::Cancelled`], so a loop that adds tasks ends.
 ///
 /// ```
 /// use pool_core::Pool;
@@ -82,8 +82,8 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
 
     /// [Cancels](Self::cancel) the group when the first task panics or is cancelled.
     ///
-    /// Tasks added later are cancelled at once, and the pool does not count them. An `Err` returned by a
-    /// task does not cancel the group: see [`cancel_on_failure`](Self::cancel_on_failure).
+    /// An `Err` returned by a task does not cancel the group: see
+    /// [`cancel_on_failure`](Self::cancel_on_failure).
     ///
     /// ```
     /// use pool_core::{JoinError, Pool};
@@ -101,11 +101,11 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         self
     }
 
-    /// Sets a deadline, by the pool's clock, at which the group is [cancelled](Self::cancel) once.
+    /// Sets a deadline, by the pool's clock, at which the group is [cancelled](Self::cancel).
     ///
-    /// The waits ([`next`](Self::next), [`wait`](Self::wait) and their async versions) cancel the group, then
-    /// continue. If no call waits at the deadline, the next wait does it. Once a future has been polled, or
-    /// a wait runs tasks in place, the clock's alarm thread does it.
+    /// The first task sets an alarm for that time. If the clock has no thread for alarms, the waits
+    /// ([`next`](Self::next), [`wait`](Self::wait) and their async versions) and the calls that add tasks cancel
+    /// the group once the time has passed.
     ///
     /// ```
     /// use pool_core::{JoinError, Pool, current};
@@ -128,6 +128,10 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
 
     /// Adds a task that returns a value. Waits at a full pool as [`WorkerPool::spawn`] does.
     ///
+    /// The group keeps the ended task, with its value, until [`next`](Self::next) or [`wait`](Self::wait) takes
+    /// it: about 190 bytes plus the captures or the value. For tasks that nobody takes, use
+    /// [`submit`](Self::submit), which leaves nothing in the group.
+    ///
     /// ```
     /// use pool_core::Pool;
     /// use pool_util::PoolExt;
@@ -142,7 +146,8 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     /// ```
     ///
     /// # Errors
-    /// Returns the task unrun: see [`SubmitError`].
+    /// Returns the task unrun: see [`SubmitError`]. [`Cancelled`](SubmitError::Cancelled) if the group was
+    /// cancelled, has failed, or its deadline has passed, also during the wait for room.
     pub fn spawn<F>(&self, task: F) -> Result<(), SubmitError<F>>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -298,17 +303,26 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     where
         Closures: Accepts<C>,
     {
-        if self.group.shared.ends_at_once() {
-            // USER CODE: the drop of a task that the group has cancelled before its submit.
-            drop_quietly(task);
-            return Ok(());
+        let pools = self.host.admit();
+        if self.group.refuses() {
+            pools.count_unoffered();
+            return Err(SubmitError::Cancelled(task));
         }
-        let handle = self
-            .host
-            .admit()
-            .spawn_task::<P::Runner, _>(task, options, on_full)?;
-        self.group.shared.adopt(handle.into_raw(), is_submitted);
-        Ok(())
+        if let Err(refused) = pools.refuses_with(options.as_ref(), on_full) {
+            return Err(refused.map(|()| task));
+        }
+        let handle = pools.handle_with::<P::Runner, _>(task, self.linked(options));
+        let admitted = self.group.admit(pools, handle, on_full, is_submitted);
+        admitted.map_err(refused_task)
+    }
+
+    /// Links the tokens of a task, each of which ends its wait for room, with the group's.
+    fn linked(&self, options: Option<TaskOptions>) -> Option<TaskOptions> {
+        let mut options = options?;
+        if !options.tokens.is_empty() {
+            options.tokens.push(self.group.shared.token().clone());
+        }
+        Some(options)
     }
 
     fn adopt_async<C>(
@@ -319,16 +333,11 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     where
         Closures: Accepts<C>,
     {
-        let accepted = Arc::clone(self.host.admit()).spawn_task_async::<P::Runner, _>(task, None);
+        let pools = self.host.admit();
+        let handle = pools.handle_with::<P::Runner, _>(task, None);
         async move {
-            if self.group.shared.ends_at_once() {
-                // USER CODE: the drop of such a task.
-                drop_quietly(accepted);
-                return Ok(());
-            }
-            let handle = accepted.await?.into_raw();
-            self.group.shared.adopt(handle, is_submitted);
-            Ok(())
+            let admitted = self.group.admit_async(pools, handle, is_submitted).await;
+            admitted.map_err(refused_task)
         }
     }
 
@@ -348,7 +357,8 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     }
 
     /// Cancels the tasks that have not started, and returns their number. They end with
-    /// [`JoinError::Cancelled`]. Running tasks are asked to stop: see [`current`](pool_core::current).
+    /// [`JoinError::Cancelled`]. Running tasks are asked to stop: see [`current`](pool_core::current). The group
+    /// takes no further tasks: they are returned in [`SubmitError::Cancelled`].
     ///
     /// ```
     /// use pool_core::Pool;
@@ -440,11 +450,11 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     /// If the destructor of a value panics, with the first such panic, after all tasks have ended.
     #[doc(alias = "join_all")]
     pub fn wait(&self) -> Result<(), JoinError> {
-        self.group.wait(Self::until())
+        returned(self.group.wait(Self::until(), None))
     }
 
     /// Like [`wait`](Self::wait), but waits at most for a duration, or until an instant, by the pool's clock.
-    /// Tasks that have ended by then are taken.
+    /// Tasks that have ended by then are taken, and the group keeps their first error for the next wait.
     ///
     /// # Errors
     /// [`WaitError::TimedOut`] if tasks are left. The inner result is that of [`wait`](Self::wait).
@@ -455,7 +465,9 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         &self,
         timeout: impl Into<Timeout>,
     ) -> Result<Result<(), JoinError>, WaitError> {
-        self.group.wait_until(Self::until(), self.deadline(timeout))
+        let deadline = self.deadline(timeout);
+        let waited = self.group.wait_until(Self::until(), deadline, None);
+        waited.map(returned)
     }
 
     fn deadline(&self, timeout: impl Into<Timeout>) -> Option<Instant> {
@@ -502,7 +514,8 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         async move { Some(next.await?.take()) }
     }
 
-    /// Async version of [`wait`](Self::wait).
+    /// Async version of [`wait`](Self::wait). If the future is dropped, the group keeps the first error of the
+    /// tasks that it has taken for the next wait.
     ///
     /// # Errors
     /// Those of [`wait`](Self::wait).
@@ -510,8 +523,22 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     /// # Panics
     /// Like [`wait`](Self::wait).
     pub fn wait_async(&self) -> impl Future<Output = Result<(), JoinError>> + Send + '_ {
-        self.group.wait_async(Self::until())
+        let waited = self.group.wait_async(Self::until(), None);
+        async { returned(waited.await) }
     }
+}
+
+/// Adds the task of a refused handle to the error.
+fn refused_task<C>((refused, handle): (SubmitError, RawHandle)) -> SubmitError<C>
+where
+    Closures: Accepts<C>,
+{
+    refused.map(|()| handle.into_refused::<Closures, C>())
+}
+
+/// Converts the outcome of a wait.
+fn returned(first: Option<Ended>) -> Result<(), JoinError> {
+    first.map_or(Ok(()), Ended::drop_value)
 }
 
 /// Groups of tasks that return a `Result`.
@@ -525,10 +552,10 @@ impl<T: Send + 'static, E: Send + 'static, P: PoolExt> TaskGroup<Result<T, E>, P
     ///
     /// let pool = Pool::builder().capacity(1).build()?;
     /// let group = pool.group().cancel_on_failure();
-    /// group.spawn(|| "12".parse::<u32>())?;
-    /// group.spawn(|| "no".parse::<u32>())?;
-    /// group.spawn(|| unreachable!("cancelled, or never accepted"))
-    ///     .map_err(|refused| refused.without_task())?;
+    /// for number in ["12", "no", "13"] {
+    ///     // Refused as `Cancelled` once the second task has failed.
+    ///     if group.spawn(move || number.parse::<u32>()).is_err() { break }
+    /// }
     /// assert!(matches!(group.wait_ok(), Err(MapError::Failed(_))));
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
@@ -536,12 +563,19 @@ impl<T: Send + 'static, E: Send + 'static, P: PoolExt> TaskGroup<Result<T, E>, P
     /// Modelled on Go's `errgroup`.
     #[doc(alias = "errgroup")]
     pub fn cancel_on_failure(self) -> Self {
-        let is_err = |value: &dyn Any| {
-            let result = value.downcast_ref::<Result<T, E>>();
-            result.is_some_and(Result::is_err)
-        };
-        self.group.shared.set_fails(Fails::Values(is_err));
+        self.group.shared.set_fails(Fails::Values(Self::is_err));
         self
+    }
+
+    fn is_err(value: &dyn Any) -> bool {
+        let result = value.downcast_ref::<Result<T, E>>();
+        result.is_some_and(Result::is_err)
+    }
+
+    fn returned(first: Option<Ended>) -> Result<(), MapError<E>> {
+        first.map_or(Ok(()), |ended| {
+            judge(ended.take::<Result<T, E>>()).map(drop)
+        })
     }
 
     /// Like [`wait`](Self::wait), and also returns an `Err` that a task returned.
@@ -564,11 +598,7 @@ impl<T: Send + 'static, E: Send + 'static, P: PoolExt> TaskGroup<Result<T, E>, P
     /// # Panics
     /// Like [`wait`](Self::wait).
     pub fn wait_ok(&self) -> Result<(), MapError<E>> {
-        let mut tally = Tally::new();
-        while let Some(ended) = self.group.next() {
-            tally.add(|| judge(ended.take::<Result<T, E>>()).map(drop));
-        }
-        tally.outcome()
+        Self::returned(self.group.wait(shared::Until::Next, Some(Self::is_err)))
     }
 
     /// Async version of [`wait_ok`](Self::wait_ok).
@@ -579,11 +609,8 @@ impl<T: Send + 'static, E: Send + 'static, P: PoolExt> TaskGroup<Result<T, E>, P
     /// # Panics
     /// Like [`wait`](Self::wait).
     pub async fn wait_ok_async(&self) -> Result<(), MapError<E>> {
-        let mut tally = Tally::new();
-        while let Some(ended) = self.group.next_async().await {
-            tally.add(|| judge(ended.take::<Result<T, E>>()).map(drop));
-        }
-        tally.outcome()
+        let next = shared::Until::Next;
+        Self::returned(self.group.wait_async(next, Some(Self::is_err)).await)
     }
 }
 
@@ -646,6 +673,7 @@ pub(crate) fn judge<T, E>(ended: Joined<Result<T, E>>) -> Result<T, MapError<E>>
         Err(JoinError::WouldDeadlock | JoinError::Discarded) => {
             Err(MapError::Refused(SubmitError::Full(())))
         }
+        Err(JoinError::Cancelled) => Err(MapError::Refused(SubmitError::Cancelled(()))),
         Err(_) => Err(MapError::Refused(SubmitError::Released(()))),
     }
 }

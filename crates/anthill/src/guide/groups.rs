@@ -27,6 +27,28 @@
 //! | add tasks without blocking | [`spawn_async`](crate::TaskGroup::spawn_async), [`try_spawn`](crate::TaskGroup::try_spawn) |
 //! | get only the first success | [`PoolExt::invoke_any`](crate::PoolExt::invoke_any), [`invoke_any_async`](crate::PoolExt::invoke_any_async) |
 //!
+//! A cancelled group stays cancelled: further tasks, and those that wait for room, are returned in
+//! [`SubmitError::Cancelled`](crate::SubmitError::Cancelled), so a loop that adds tasks ends after the first failure:
+//!
+//! ```
+//! # use anthill::{MapError, Pool, SubmitError};
+//! # use anthill::prelude::*;
+//! # let pool = Pool::builder().capacity(2).build()?;
+//! let group = pool.group().cancel_on_failure();
+//! for number in 0_u64.. {
+//!     match group.spawn(move || if number == 4 { Err("four") } else { Ok(()) }) {
+//!         Ok(()) => {}
+//!         Err(SubmitError::Cancelled(_)) => break,
+//!         Err(refused) => return Err(refused.without_task().into()),
+//!     }
+//! }
+//! assert!(matches!(group.wait_ok(), Err(MapError::Failed("four"))));
+//! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+//! ```
+//!
+//! A wait that times out, or whose future is dropped, keeps the first error of the tasks that it has taken for the
+//! next wait.
+//!
 //! The tasks of a group are queued like other tasks of the pool. Any thread may add tasks, including tasks of the
 //! group. To call one function with the items of an iterator, [mapping](super::mapping) is cheaper.
 //!

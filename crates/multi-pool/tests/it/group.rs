@@ -59,6 +59,11 @@ fn cancelling_a_group_removes_its_tasks_from_every_pool_and_frees_their_room() {
         assert!(matches!(group.next(), Some(Err(JoinError::Cancelled))));
     }
     assert!(group.next().is_none());
+    assert!(matches!(
+        group.try_spawn(here),
+        Err(SubmitError::Cancelled(_))
+    ));
+    let group = pool.group();
     for _ in 0..4 {
         group.try_spawn(here).unwrap(); // Uses the room of the cancelled tasks.
     }

@@ -97,7 +97,7 @@ pub trait Admit: Send + Sync + Sized + 'static {
         self: &Arc<Self>,
         job: &mut Option<Task>,
         on_full: OnFull,
-        limits: Option<&WaitLimits>,
+        limits: Option<&WaitLimits<'_>>,
     ) -> Result<usize, SubmitError>;
 
     /// Counts a task that was refused before it was offered to a pool.
@@ -257,8 +257,7 @@ pub trait Admit: Send + Sync + Sized + 'static {
         if let Err(refused) = self.refuses_with(options.as_ref(), on_full) {
             return Err(refused.with_task(task));
         }
-        let record = self.context().record_of(options);
-        let spawned = self.spawn_in_cell::<R, T>(task, record, on_full);
+        let spawned = self.spawn_in_cell::<R, T>(task, options, on_full);
         spawned.map(JoinHandle::of)
     }
 
@@ -267,17 +266,27 @@ pub trait Admit: Send + Sync + Sized + 'static {
     fn spawn_in_cell<R, T>(
         self: &Arc<Self>,
         task: T,
-        record: Option<Box<TaskRecord>>,
+        options: Option<TaskOptions>,
         on_full: OnFull,
     ) -> Result<RawHandle, SubmitError<T>>
     where
         R: Accepts<T>,
     {
-        let mut handle = self.handle_of::<R, T>(task, record); // Allocated before the lock is taken.
+        let mut handle = self.handle_with::<R, T>(task, options); // Allocated before the lock is taken.
         match self.spawn_cell(&mut handle, on_full) {
             Ok(()) => Ok(handle),
-            Err(refused) => Err(refused.with_task(R::task_of(handle.cell().take_back()))),
+            Err(refused) => Err(refused.with_task(handle.into_refused::<R, T>())),
         }
+    }
+
+    /// Creates the handle of a task with or without options. Its [job](RawHandle::job) is not yet in a pool.
+    #[inline]
+    fn handle_with<R, T>(self: &Arc<Self>, task: T, options: Option<TaskOptions>) -> RawHandle
+    where
+        R: Accepts<T>,
+    {
+        let record = self.context().record_of(options);
+        self.handle_of::<R, T>(task, record)
     }
 
     /// Creates the handle of a task. Its [job](RawHandle::job) is not yet in a pool.
@@ -337,7 +346,7 @@ pub trait Admit: Send + Sync + Sized + 'static {
                     Ok(JoinHandle::of(handle))
                 }
                 Err(refused) => {
-                    let task = R::task_of(handle.cell().take_back());
+                    let task = handle.into_refused::<R, T>();
                     Err(refused.without_task().with_task(task))
                 }
             }),
@@ -379,18 +388,30 @@ pub trait Admit: Send + Sync + Sized + 'static {
         handle: &mut RawHandle,
         on_full: OnFull,
     ) -> Result<(), SubmitError> {
+        let Err(job) = self.place_job(handle) else {
+            return Ok(());
+        };
+        let limits = handle.cell().limits();
+        let pool = self.admit_job(&mut Some(job), on_full, limits.as_ref())?;
+        self.set_pool(pool, handle);
+        Ok(())
+    }
+
+    /// Accepts the job of a task in a cell if the pool is busy and has room.
+    ///
+    /// # Errors
+    /// The job.
+    #[inline]
+    fn place_job(&self, handle: &RawHandle) -> Result<(), Task> {
         // The reference of the queue, made before the slot is taken, since nothing but the write may happen under the lock.
         let job = handle.job();
         // SAFETY: the job is written below, which calls no user code.
-        if let Some(mut place) = unsafe { self.place() } {
-            place.slot().write(job);
-            // SAFETY: it was just written.
-            unsafe { self.filled(place) };
-            return Ok(());
-        }
-        let limits = handle.cell().record().map(TaskRecord::limits);
-        let pool = self.admit_job(&mut Some(job), on_full, limits.as_ref())?;
-        self.set_pool(pool, handle);
+        let Some(mut place) = (unsafe { self.place() }) else {
+            return Err(job);
+        };
+        place.slot().write(job);
+        // SAFETY: it was just written.
+        unsafe { self.filled(place) };
         Ok(())
     }
 
@@ -550,7 +571,7 @@ impl Admit for Core {
         self: &Arc<Self>,
         job: &mut Option<Task>,
         on_full: OnFull,
-        limits: Option<&WaitLimits>,
+        limits: Option<&WaitLimits<'_>>,
     ) -> Result<usize, SubmitError> {
         self.submit(job, on_full, limits)?;
         Ok(0)

@@ -368,7 +368,7 @@ impl Core {
         self: &Arc<Self>,
         job: &mut Option<Task>,
         on_full: OnFull,
-        limits: Option<&WaitLimits>,
+        limits: Option<&WaitLimits<'_>>,
     ) -> Result<(), SubmitError> {
         if self.enter(|| take(job)) {
             return Ok(());
@@ -386,7 +386,7 @@ impl Core {
         self: &Arc<Self>,
         job: Task,
         on_full: OnFull,
-        limits: Option<&WaitLimits>,
+        limits: Option<&WaitLimits<'_>>,
     ) -> Result<(), (Reason, Task)> {
         // Computed only here, because the fast path must not read the clock.
         let deadline = WaitLimits::deadline(limits, on_full);
@@ -400,7 +400,7 @@ impl Core {
         };
         match self.admit_decided(job, State::accept, refused, wait) {
             Ok(()) => Ok(()),
-            Err(refused) => self.submit_refused(refused, deadline, WaitLimits::token(limits)),
+            Err(refused) => self.submit_refused(refused, deadline, limits),
         }
     }
 
@@ -439,7 +439,7 @@ impl Core {
         self: &Arc<Self>,
         refused: AtFull<Task>,
         deadline: Option<Instant>,
-        token: Option<&CancelToken>,
+        limits: Option<&WaitLimits<'_>>,
     ) -> Result<(), (Reason, Task)> {
         match refused {
             AtFull::GiveBack(reason, job) => Err((reason, job)),
@@ -454,10 +454,12 @@ impl Core {
             AtFull::Discard(discards) => {
                 (self.discarding().discard)(self, discards);
                 Ok(())
+                WaitLimits::begin_in_place(limits);
             }
             AtFull::Wait(entry, ticket, parker) => {
                 let waited = self.wait_for_room(&entry, ticket, &parker, deadline, token);
                 waited.map_err(|(reason, request)| (reason, request.into_task()))
+                WaitLimits::begin_in_place(limits);
             }
         }
     }
@@ -466,6 +468,7 @@ impl Core {
     fn number(self: &Arc<Self>) -> usize {
         Arc::as_ptr(self).addr()
     }
+                let token = WaitLimits::token(limits);
 
     /// Waits until the entry's request is served or returned, the deadline passes or the token is cancelled.
     pub(crate) fn wait_for_room(
@@ -689,7 +692,11 @@ impl Core {
             let job = job.take().expect("it is run once");
             let ran = Task::run(ManuallyDrop::new(job), &self.context);
             resolve = ran.resolve;
-            ran.outcome
+            match ran.outcome {
+                // Cancelled by its group. The job was not in the queue, so no section has counted its end.
+                Outcome::Withdrawn => Outcome::Cancelled,
+                outcome => outcome,
+            }
         });
         (outcome, resolve)
     }

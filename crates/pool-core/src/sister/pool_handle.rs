@@ -202,7 +202,11 @@ impl PoolHandle {
     }
 
     /// Creates the job of a closure without a handle, and the limits of its wait for room.
-    pub fn job<F, T>(&self, closure: F, options: Option<TaskOptions>) -> (Task, Option<WaitLimits>)
+    pub fn job<F, T>(
+        &self,
+        closure: F,
+        options: Option<TaskOptions>,
+    ) -> (Task, Option<WaitLimits<'static>>)
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
@@ -265,7 +269,7 @@ impl PoolHandle {
     pub fn reserve_room(
         &self,
         on_full: OnFull,
-        limits: Option<&WaitLimits>,
+        limits: Option<&WaitLimits<'_>>,
     ) -> Result<(), SubmitError> {
         let reserved = self.0.reserve(on_full, limits);
         reserved.map_err(|reason| reason.with(()))

@@ -305,7 +305,7 @@ impl SpawnCell {
     }
 
     /// Returns the limits of the task's wait for room, if it has options.
-    pub fn limits(&self) -> Option<WaitLimits> {
+    pub fn limits(&self) -> Option<WaitLimits<'static>> {
         self.record().map(TaskRecord::limits)
     }
 
@@ -494,7 +494,8 @@ impl SpawnCell {
         self.keeps_place.load(Relaxed)
     }
 
-    pub(crate) fn keep_place(&self) {
+    /// See [`RawHandle::keep_place`](crate::task::handle::RawHandle::keep_place).
+    pub fn keep_place(&self) {
         self.keeps_place.store(true, Relaxed);
     }
 

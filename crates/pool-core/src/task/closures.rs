@@ -231,7 +231,7 @@ impl Task {
         self,
         options: Option<TaskOptions>,
         context: &TaskContext,
-    ) -> (Self, Option<WaitLimits>) {
+    ) -> (Self, Option<WaitLimits<'static>>) {
         match context.record_of(options) {
             None => (self, None),
             Some(record) => {

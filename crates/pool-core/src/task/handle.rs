@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use sync_shim::{Clock, Process, Timeout};
 
+use crate::engine::runner::Accepts;
 use crate::error::JoinError;
 use crate::sched::load::Outcome;
 use crate::sched::spin::look_before_join;
@@ -234,16 +235,12 @@ impl RawHandle {
         self
     }
 
-    /// Takes the closure of a task that was refused.
+    /// Takes the task of a handle whose job was refused.
     ///
     /// # Panics
-    /// If the closure is not an `F`.
-    pub fn into_closure<F, T>(self) -> F
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        self.cell().take_back()
+    /// If the task is not a `T`.
+    pub fn into_refused<R: Accepts<T>, T>(self) -> T {
+        R::task_of(self.cell().take_back())
     }
 
     /// Creates the task's entry in a queue.
@@ -260,7 +257,11 @@ impl RawHandle {
         task.expect(ONCE)
     }
 
-    fn task(&self) -> &TaskRef {
+    /// Returns the task and its pool.
+    ///
+    /// # Panics
+    /// Never, as [`into_task`](Self::into_task).
+    pub fn task(&self) -> &TaskRef {
         self.task.as_ref().expect(ONCE)
     }
 
@@ -371,12 +372,13 @@ impl TaskRef {
         value.or_else(|| promise::join(&*self.cell, self.pool.clock(), deadline))
     }
 
-    /// Runs the task on this thread if it has not started. Returns `None` if it has started, `Some(false)` if the nesting
-    /// limit forbids running it, and `Some(true)` otherwise.
+    /// Runs the task on this thread if it has not started. Returns `None` if it has started or another thread is about to
+    /// run it in place, `Some(false)` if the nesting limit forbids running it, and `Some(true)` otherwise.
     pub fn help(&self) -> Option<bool> {
         // Other threads may cancel the task itself, so the request must be kept apart from the current task's.
         let part = || Frame::part(&self.cell);
-        (self.cell.claimed() == Claim::Unclaimed).then(|| self.run_in_place_as(part))
+        let waits = self.cell.claimed() == Claim::Unclaimed && !self.cell.keeps_place();
+        waits.then(|| self.run_in_place_as(part))
     }
 
     /// Runs the task on this thread if it has not started. Returns `false` if the nesting limit forbids it.

@@ -47,18 +47,32 @@ impl TaskOptions {
 }
 
 /// Limits of a task's wait for room in addition to the call's.
-#[derive(Debug)]
-pub struct WaitLimits {
+#[derive(Clone, Default)]
+#[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
+pub struct WaitLimits<'a> {
     token: Option<CancelToken>,
     /// The time by which the task must be started.
     start_before: Option<Instant>,
+    /// Called before the task runs on the submitting thread.
+    before_in_place: Option<&'a dyn Fn()>,
 }
 
-impl WaitLimits {
-    pub(crate) fn new(token: Option<CancelToken>, start_before: Option<Instant>) -> Self {
+impl<'a> WaitLimits<'a> {
+    /// Adds those of a group: its token ends the wait, unless the task has tokens, and `before_in_place` is called, with
+    /// no lock held, before the task runs on the submitting thread.
+    #[must_use]
+    pub fn in_group(self, token: &CancelToken, before_in_place: &'a dyn Fn()) -> Self {
         Self {
-            token,
-            start_before,
+            token: self.token.or_else(|| Some(token.clone())),
+            before_in_place: Some(before_in_place),
+            ..self
+        }
+    }
+
+    /// Must be called before the task runs on the submitting thread.
+    pub fn begin_in_place(limits: Option<&Self>) {
+        if let Some(begin) = limits.and_then(|limits| limits.before_in_place) {
+            begin();
         }
     }
 
@@ -214,8 +228,12 @@ impl TaskRecord {
     }
 
     /// Returns the limits of the task's wait for room, in addition to the call's.
-    pub fn limits(&self) -> WaitLimits {
-        WaitLimits::new(self.token.clone(), self.start_before)
+    pub fn limits(&self) -> WaitLimits<'static> {
+        WaitLimits {
+            token: self.token.clone(),
+            start_before: self.start_before,
+            before_in_place: None,
+        }
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {

@@ -15,10 +15,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use pool_core::JoinError;
-use pool_core::internals::{
-    Joined, Listener, RawHandle, SpawnCell, TaskRef, TicketList, has_unparked_joiner,
-};
+use pool_core::internals::{Joined, Listener, SpawnCell, TaskRef, TicketList, has_unparked_joiner};
+use pool_core::{CancelToken, JoinError};
 use sync_shim::atomic::Ordering::Relaxed;
 use sync_shim::atomic::{AtomicBool, AtomicU8};
 use sync_shim::foreign::{drop_quietly, wake};
@@ -61,10 +59,29 @@ impl Ended {
 /// An [`Ended`] in the list of a group.
 enum End {
     Task(u32),
-    /// A task that was not accepted because the group had failed.
-    Cancelled,
     /// A task that the group gave up.
     WouldDeadlock,
+}
+
+/// Errors of tasks that waits have taken and not returned.
+#[derive(Default)]
+struct Errors {
+    /// The first error, or the first task whose value is an `Err`.
+    first: Option<Ended>,
+    /// The first error, if `first` is a task.
+    error: Option<Ended>,
+}
+
+impl Errors {
+    /// Returns `ended` if it is not the first.
+    fn keep(&mut self, ended: Ended) -> Option<Ended> {
+        let place = match (&self.first, &ended) {
+            (None, _) => &mut self.first,
+            (Some(Ended::Task(_)), Ended::Error(_)) if self.error.is_none() => &mut self.error,
+            _ => return Some(ended),
+        };
+        place.replace(ended)
+    }
 }
 
 /// The ends that wake an owner.
@@ -82,9 +99,12 @@ pub(super) enum Until {
 pub(super) enum Fails {
     Never,
     Errors,
-    /// Errors, and values for which the function returns `true`. The function is not user code.
-    Values(fn(&dyn Any) -> bool),
+    /// Errors, and values for which the function returns `true`.
+    Values(IsFailure),
 }
+
+/// Whether a value is a failure. Runs no user code.
+pub(super) type IsFailure = fn(&dyn Any) -> bool;
 
 /// Number of values that wakes owners which wait for the last end. Bounds the number of values that are
 /// kept.
@@ -161,9 +181,13 @@ pub(super) struct Shared {
     state: Mutex<State>,
     /// A [`Look`]. Relaxed: owners take the lock before they act on it.
     hint: AtomicU8,
-    /// Whether the group has failed, so that added tasks are cancelled. Stored under the lock. Relaxed: no
-    /// other memory is read because of it.
-    has_failed: AtomicBool,
+    /// Whether the group was cancelled, or has failed and will be, so that it refuses tasks. Stored under the
+    /// lock. Relaxed: no other memory is read because of it.
+    is_cancelled: AtomicBool,
+    /// Ends the waits for room. Cancelled after `is_cancelled` was stored.
+    token: CancelToken,
+    /// Locked alone.
+    errors: Mutex<Errors>,
 }
 
 /// User code to run after a task's end, packed as a waker and called where wakers are.
@@ -209,7 +233,9 @@ impl Shared {
             taken: Mutex::new(VecDeque::new()),
             state: Mutex::new(state),
             hint: AtomicU8::new(Look::Over as u8),
-            has_failed: AtomicBool::new(false),
+            is_cancelled: AtomicBool::new(false),
+            token: CancelToken::new(),
+            errors: Mutex::new(Errors::default()),
         }
     }
 
@@ -233,15 +259,42 @@ impl Shared {
         self.hint.load(Relaxed) >= least as u8
     }
 
-    /// If the group has failed, records a cancelled task and returns `true`. Such a task is not submitted,
-    /// because a worker could start it before it is cancelled.
-    pub(super) fn ends_at_once(self: &Arc<Self>) -> bool {
-        let has_failed = self.has_failed.load(Relaxed);
-        if has_failed {
-            let user_code = self.keep_error(self.state.lock(), End::Cancelled);
-            user_code.into_iter().for_each(wake);
+    /// Whether the group refuses tasks.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Relaxed)
+    }
+
+    /// The token that ends the waits of submitters.
+    pub(super) fn token(&self) -> &CancelToken {
+        &self.token
+    }
+
+    /// The values that fail the group.
+    pub(super) fn failures(&self) -> Option<IsFailure> {
+        match self.state.lock().fails {
+            Fails::Values(is) => Some(is),
+            Fails::Never | Fails::Errors => None,
         }
-        has_failed
+    }
+
+    /// Keeps the error of a task that a wait has taken, or a task whose value is an `Err`, until a wait
+    /// returns it. Only the first is kept.
+    pub(super) fn keep_for_wait(&self, ended: Ended) {
+        let unneeded = self.errors.lock().keep(ended);
+        // USER CODE: the drop of a value. After the unlock.
+        unneeded.into_iter().for_each(Ended::drop_quietly);
+    }
+
+    /// Takes the first error that was kept. With `values`, this may be a task whose value is an `Err`.
+    pub(super) fn take_kept(&self, values: bool) -> Option<Ended> {
+        let Errors { first, error } = std::mem::take(&mut *self.errors.lock());
+        let (taken, unneeded) = match first {
+            Some(Ended::Task(task)) if !values => (error, Some(Ended::Task(task))),
+            first => (first, error),
+        };
+        // USER CODE: the drop of a value. After the unlock.
+        unneeded.into_iter().for_each(Ended::drop_quietly);
+        taken
     }
 
     /// Whether one task is left. A hint: the owner then spins like a join, because no other task can end
@@ -250,10 +303,16 @@ impl Shared {
         self.hint.load(Relaxed) == Look::Last as u8
     }
 
+    /// Adds a task that its submitter is about to run.
+    pub(super) fn adopt_in_place(self: &Arc<Self>, task: &TaskRef, is_submitted: bool) {
+        // Its job is not in the queue, so a cancel must leave the job and its count to the submitter.
+        task.cell().keep_place();
+        self.adopt(task.clone(), is_submitted);
+    }
+
     /// Adds an accepted task.
-    pub(super) fn adopt(self: &Arc<Self>, handle: RawHandle, is_submitted: bool) {
+    pub(super) fn adopt(self: &Arc<Self>, task: TaskRef, is_submitted: bool) {
         let listener: Arc<dyn Listener> = Arc::clone(self) as _;
-        let task = handle.into_task();
         let mut state = self.state.lock();
         let number = state.members.next_number(is_submitted);
         // Under the lock, because the task may end at once, and its end has to find it counted.
@@ -266,14 +325,13 @@ impl Shared {
         }
         state.pending += 1;
         self.show(&state);
-        let has_failed = self.has_failed.load(Relaxed);
-        let failed = if has_failed {
+        let cancelled = if self.is_cancelled() {
             state.members.task(number)
         } else {
             None
         };
         drop(state);
-        if let Some(task) = failed {
+        if let Some(task) = cancelled {
             task.cancel();
         }
     }
@@ -323,9 +381,9 @@ impl Shared {
         is_error: bool,
         fails: bool,
     ) -> Option<Waker> {
-        let fails = fails && !self.has_failed.load(Relaxed);
+        let fails = fails && !self.is_cancelled();
         if fails {
-            self.has_failed.store(true, Relaxed);
+            self.is_cancelled.store(true, Relaxed);
         }
         self.show(&state);
         let mut wakers = Vec::new();
@@ -357,9 +415,14 @@ impl Shared {
     }
 
     /// Cancels the tasks that have not started, the newest first, and returns their number. Asks running
-    /// tasks to stop.
+    /// tasks to stop. Submitters that wait for room get their tasks back.
     pub(super) fn cancel(&self) -> usize {
-        let tasks = self.state.lock().members.newest_first();
+        let state = self.state.lock();
+        self.is_cancelled.store(true, Relaxed);
+        let tasks = state.members.newest_first();
+        drop(state);
+        // USER CODE: wakers of futures that wait for room. After the unlock.
+        self.token.cancel();
         tasks.into_iter().filter(TaskRef::cancel).count()
     }
 
@@ -380,7 +443,6 @@ impl Shared {
         let batch = BATCH.min(ended.len());
         taken.extend(ended.drain(..batch).filter_map(|end| match end {
             End::Task(number) => members.remove(number).map(Ended::Task),
-            End::Cancelled => Some(Ended::Error(JoinError::Cancelled)),
             End::WouldDeadlock => Some(Ended::Error(JoinError::WouldDeadlock)),
         }));
         self.show(&state);
@@ -475,11 +537,13 @@ impl Shared {
         let owners = std::mem::replace(&mut state.owners, Owners::new());
         drop(state);
         drop(taken);
+        let errors = std::mem::take(&mut *self.errors.lock());
         // USER CODE: the drops of values, then of wakers. Panics end there, so all are dropped.
         for task in members.newest_first() {
             task.cell().detach();
         }
-        ended.into_iter().for_each(Ended::drop_quietly);
+        let kept = errors.first.into_iter().chain(errors.error);
+        ended.into_iter().chain(kept).for_each(Ended::drop_quietly);
         drop_quietly(owners);
     }
 }

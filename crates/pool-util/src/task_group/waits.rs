@@ -1,5 +1,7 @@
-//! Waits of a group's owners: threads, which run tasks in place on an own worker, and futures.
+//! Waits of a group's owners: threads, which run tasks in place on an own worker, and futures. Also the
+//! admission of its tasks.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::mem;
 use std::pin::Pin;
@@ -7,15 +9,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
-use pool_core::internals::{Deadline, JOIN_SPIN, PoolHandle, look_before_join, spin_until};
-use pool_core::{JoinError, WaitError};
+use pool_core::internals::{
+    Admit, Deadline, JOIN_SPIN, PoolHandle, RawHandle, look_before_join, spin_until,
+};
+use pool_core::{JoinError, OnFull, SubmitError, WaitError};
 use sync_shim::atomic::AtomicBool;
 use sync_shim::atomic::Ordering::Relaxed;
+use sync_shim::foreign::guarded;
 use sync_shim::waiter::Waiter;
 use sync_shim::{Mutex, Parker};
 
-use super::shared::{Ended, Shared, Until};
-use super::tally::Tally;
+use super::panics::Panics;
+use super::shared::{Ended, IsFailure, Shared, Until};
 
 /// A group without the type of its values.
 pub(super) struct Group {
@@ -85,6 +90,72 @@ impl Group {
             let has_told = self.has_told.swap(true, Relaxed);
             (!has_told).then(|| Ended::Error(JoinError::Forked))
         })
+    }
+
+    /// Whether the group refuses tasks, because it was cancelled, has failed, or its deadline has passed. If
+    /// the deadline is still to come, the clock's alarm thread cancels the group at that time.
+    pub(super) fn refuses(&self) -> bool {
+        // In a forked child the pool refuses the task.
+        if !self.pool.process().is_current() {
+            return false;
+        }
+        self.cancel_by_alarm();
+        self.shared.is_cancelled()
+    }
+
+    /// Submits a task of the group. The task belongs to the group before it is run in place, or once it is
+    /// accepted.
+    ///
+    /// # Errors
+    /// The reason, and the task's handle.
+    pub(super) fn admit<A: Admit>(
+        &self,
+        pools: &Arc<A>,
+        mut handle: RawHandle,
+        on_full: OnFull,
+        is_submitted: bool,
+    ) -> Result<(), (SubmitError, RawHandle)> {
+        if let Err(job) = pools.place_job(&handle) {
+            let runs_in_place = Cell::new(false);
+            let before_in_place = || {
+                runs_in_place.set(true);
+                self.shared.adopt_in_place(handle.task(), is_submitted);
+            };
+            let limits = handle.cell().limits().unwrap_or_default();
+            let limits = limits.in_group(self.shared.token(), &before_in_place);
+            let admitted = pools.admit_job(&mut Some(job), on_full, Some(&limits));
+            if runs_in_place.get() {
+                _ = handle.into_task(); // The group has another reference.
+                return Ok(());
+            }
+            match admitted {
+                Ok(pool) => pools.set_pool(pool, &mut handle),
+                Err(refused) => return Err((refused, handle)),
+            }
+        }
+        self.shared.adopt(handle.into_task(), is_submitted);
+        Ok(())
+    }
+
+    /// Async version of [`admit`](Self::admit). Runs no task in place.
+    pub(super) async fn admit_async<A: Admit>(
+        &self,
+        pools: &Arc<A>,
+        mut handle: RawHandle,
+        is_submitted: bool,
+    ) -> Result<(), (SubmitError, RawHandle)> {
+        if self.refuses() {
+            pools.count_unoffered();
+            return Err((SubmitError::Cancelled(()), handle));
+        }
+        let cancelled = self.shared.token().cancelled();
+        let admitted = Arc::clone(pools).admit_async(handle.job(), Some(cancelled));
+        match admitted.await {
+            Ok(pool) => pools.set_pool(pool, &mut handle),
+            Err(refused) => return Err((refused.without_task(), handle)),
+        }
+        self.shared.adopt(handle.into_task(), is_submitted);
+        Ok(())
     }
 
     pub(super) fn len(&self) -> usize {
@@ -189,8 +260,10 @@ impl Group {
         }
     }
 
-    pub(super) fn wait(&self, until: Until) -> Result<(), JoinError> {
-        let waited = self.wait_until(until, None);
+    /// Waits for all tasks, drops their values, and returns the first error. With `is_failure` this may be a
+    /// task whose value is an `Err`.
+    pub(super) fn wait(&self, until: Until, is_failure: Option<IsFailure>) -> Option<Ended> {
+        let waited = self.wait_until(until, None, is_failure);
         waited.unwrap_or_else(|_| unreachable!("a wait without a limit has an outcome"))
     }
 
@@ -198,20 +271,61 @@ impl Group {
         &self,
         until: Until,
         deadline: Option<Instant>,
-    ) -> Result<Result<(), JoinError>, WaitError> {
+        is_failure: Option<IsFailure>,
+    ) -> Result<Option<Ended>, WaitError> {
         if let Err(forked) = self.pool.process().check(JoinError::Forked) {
-            return Ok(Err(forked));
+            return Ok(Some(Ended::Error(forked)));
         }
-        let mut tally = Tally::new();
+        let (failures, mut panics) = (self.failures(is_failure), Panics::new());
         loop {
             match self.next_until(deadline, until) {
-                Ok(Some(ended)) => tally.add(|| ended.drop_value()),
-                Ok(None) => return Ok(tally.outcome()),
+                Ok(Some(ended)) => self.settle(ended, failures, &mut panics),
+                Ok(None) => {
+                    panics.resume();
+                    return Ok(self.shared.take_kept(is_failure.is_some()));
+                }
                 Err(timed_out) => {
-                    _ = tally.outcome();
+                    panics.resume();
                     return Err(timed_out);
                 }
             }
+        }
+    }
+
+    pub(super) async fn wait_async(
+        &self,
+        until: Until,
+        is_failure: Option<IsFailure>,
+    ) -> Option<Ended> {
+        if let Err(forked) = self.pool.process().check(JoinError::Forked) {
+            return Some(Ended::Error(forked));
+        }
+        let (failures, mut panics) = (self.failures(is_failure), Panics::new());
+        while let Some(ended) = self.next_async_until(until).await {
+            self.settle(ended, failures, &mut panics);
+        }
+        panics.resume();
+        self.shared.take_kept(is_failure.is_some())
+    }
+
+    /// The values that a wait keeps: a later wait may return those that fail the group.
+    fn failures(&self, is_failure: Option<IsFailure>) -> Option<IsFailure> {
+        is_failure.or_else(|| self.shared.failures())
+    }
+
+    /// Drops the value of a task that a wait has taken. Keeps the first error in the group, because the wait
+    /// may end before it can return the error.
+    fn settle(&self, ended: Ended, failures: Option<IsFailure>, panics: &mut Panics) {
+        if let Ended::Task(task) = &ended
+            && failures.is_some_and(|is| task.cell().is_value(is))
+        {
+            return self.shared.keep_for_wait(ended);
+        }
+        // USER CODE: the drop of a task's value. The first panic continues after the wait.
+        match guarded(|| ended.drop_value()) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => self.shared.keep_for_wait(Ended::Error(error)),
+            Err(payload) => panics.add(payload),
         }
     }
 
@@ -249,15 +363,6 @@ impl Group {
             until,
             ticket,
         }
-    }
-
-    pub(super) async fn wait_async(&self, until: Until) -> Result<(), JoinError> {
-        self.pool.process().check(JoinError::Forked)?;
-        let mut tally = Tally::new();
-        while let Some(ended) = self.next_async_until(until).await {
-            tally.add(|| ended.drop_value());
-        }
-        tally.outcome()
     }
 }
 

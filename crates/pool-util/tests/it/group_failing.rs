@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use pool_core::{Clock as _, JoinError, ManualClock, Pool, SubmitError, WaitError, current};
 use pool_util::{MapError, PoolExt, TaskGroup};
-use testkit::{DropCounter, Gate, block_on};
+use testkit::{Gate, block_on};
 
 use crate::support::hold;
 
@@ -37,42 +37,10 @@ fn the_error_of_a_fallible_task_cancels_the_rest_and_is_returned_by_the_wait() {
         Err(MapError::Failed("the second"))
     ));
     assert_eq!(pool.stats().cancelled, 3);
-    // Later tasks are cancelled at once.
-    group.spawn(|| unreachable!("it is cancelled")).unwrap();
-    assert!(matches!(group.next(), Some(Err(JoinError::Cancelled))));
+    let refused = group.spawn(|| unreachable!("it is returned"));
+    assert!(matches!(refused, Err(SubmitError::Cancelled(_))));
+    assert!(group.next().is_none());
     assert!(matches!(block_on(group.wait_ok_async()), Ok(())));
-}
-
-/// Idle workers make no difference.
-#[testkit::test]
-fn a_failed_group_starts_no_later_task() {
-    const TASKS: usize = 1_000;
-    let pool = pool(2, TASKS);
-    let group = pool.group().cancel_on_failure();
-    group.spawn(|| Err("at once")).unwrap();
-    assert!(group.wait_ok().is_err());
-    let (ran, drops) = (Arc::new(AtomicUsize::new(0)), DropCounter::new());
-    let task = || {
-        let (ran, captured) = (Arc::clone(&ran), drops.token());
-        move || {
-            ran.fetch_add(1, SeqCst);
-            drop(captured);
-            Ok(())
-        }
-    };
-    for number in 0..TASKS {
-        match number % 4 {
-            0 => group.spawn(task()).unwrap(),
-            1 => group.submit(task()).unwrap(),
-            2 => group.task().name("late").spawn(task()).unwrap(),
-            _ => block_on(group.spawn_async(task())).unwrap(),
-        }
-    }
-    for _ in 0..TASKS {
-        assert!(matches!(group.next(), Some(Err(JoinError::Cancelled))));
-    }
-    assert!(group.is_empty());
-    assert_eq!((ran.load(SeqCst), drops.alive()), (0, 0));
 }
 
 #[testkit::test]
@@ -206,9 +174,8 @@ fn a_groups_deadline_cancels_unstarted_tasks_and_asks_running_ones_to_stop() {
     });
     assert_eq!(pool.stats().cancelled, 1);
     assert!(group.next().is_none());
-    // The deadline acts once. Later tasks are not cancelled.
-    group.spawn(|| false).unwrap();
-    assert!(matches!(group.next(), Some(Ok(false))));
+    let refused = group.spawn(|| false);
+    assert!(matches!(refused, Err(SubmitError::Cancelled(_))));
 }
 
 #[testkit::test]

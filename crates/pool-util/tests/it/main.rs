@@ -5,6 +5,7 @@
 #[cfg(unix)]
 mod forks;
 mod group;
+mod group_cancelled;
 mod group_failing;
 mod group_waits;
 mod keyed;

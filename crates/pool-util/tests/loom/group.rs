@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pool_core::JoinError;
+use pool_core::{JoinError, SubmitError};
 use pool_util::PoolExt;
 use sync_shim::model::spawn;
 
@@ -151,14 +151,77 @@ fn a_groups_cancel_racing_its_owner_in_place_reports_one_end() {
     let group = Arc::new(pool.group());
     let (owner, task) = (Arc::clone(&group), runs.task());
     let outer = pool.spawn(move || {
-        owner.spawn(task).unwrap();
+        if let Err(refused) = owner.spawn(task) {
+            assert!(matches!(refused, SubmitError::Cancelled(_)));
+            return None;
+        }
         let first = owner.next().unwrap();
         assert!(owner.next().is_none());
-        first.is_ok()
+        Some(first.is_ok())
     });
     let cancelled = group.cancel();
-    let ran = outer.unwrap().join().unwrap();
-    assert_eq!((cancelled, runs.count()), if ran { (0, 1) } else { (1, 0) });
+    let expected = match outer.unwrap().join().unwrap() {
+        None => (0, 0),
+        Some(true) => (0, 1),
+        Some(false) => (1, 0),
+    };
+    assert_eq!((cancelled, runs.count()), expected);
+    pool.wait_idle().unwrap();
+    end(&pool);
+}
+
+/// A cancel against a spawn that runs its task in place: the task is returned, or has one end that the pool
+/// counts.
+#[testkit::model(preemptions = 2)]
+fn a_groups_cancel_racing_a_task_in_place_reports_one_end() {
+    let pool = untimed(1).queue_depth(0).build().unwrap();
+    let runs = Runs::new();
+    let group = Arc::new(pool.group());
+    let (owner, task) = (Arc::clone(&group), runs.task());
+    let outer = pool.spawn(move || match owner.spawn(task) {
+        Ok(()) => true,
+        Err(SubmitError::Cancelled(_)) => false,
+        Err(other) => panic!("{other}"),
+    });
+    let cancelled = group.cancel();
+    let is_member = outer.unwrap().join().unwrap();
+    let expected = match group.next() {
+        None => (false, 0, 0),
+        Some(Ok(())) => (true, 0, 1),
+        Some(Err(JoinError::Cancelled)) => (true, 1, 0),
+        Some(Err(other)) => panic!("{other}"),
+    };
+    assert_eq!((is_member, runs.count()), (expected.0, expected.2));
+    // A task that was added after the flag was stored is cancelled by its submitter.
+    assert!(cancelled <= expected.1);
+    assert!(group.next().is_none());
+    pool.wait_idle().unwrap();
+    let stats = pool.stats();
+    assert_eq!(stats.cancelled, u64::try_from(expected.1).unwrap());
+    assert_eq!(stats.submitted, stats.completed + stats.cancelled);
+    end(&pool);
+}
+
+/// The failure of a task against a spawn: the later task is returned, cancelled, or ends.
+#[testkit::model(preemptions = 2)]
+fn a_groups_failure_racing_a_spawn_leaves_no_task_unended() {
+    let (pool, runs) = (untimed(1).build().unwrap(), Runs::new());
+    let group = pool.group().cancel_on_failure();
+    group.spawn(|| Err(())).unwrap();
+    let task = runs.task();
+    let second = group.spawn(move || {
+        task();
+        Ok(())
+    });
+    assert!(matches!(group.next(), Some(Ok(Err(())))));
+    let expected = match group.next() {
+        None => (false, 0),
+        Some(Ok(ended)) => (ended.is_ok(), 1),
+        Some(Err(JoinError::Cancelled)) => (true, 0),
+        Some(Err(other)) => panic!("{other}"),
+    };
+    assert_eq!((second.is_ok(), runs.count()), expected);
+    assert!(group.next().is_none());
     pool.wait_idle().unwrap();
     end(&pool);
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use pool_core::{Clock, JoinError, WaitError};
 
 use super::figures::{End, Patience};
-use super::given::Given;
+use super::given::{CANCELLED, Given};
 use super::job::{Deliberate, Id, Out};
 use super::model::{Model, Stage};
 use super::patience::{lock, poll};
@@ -38,6 +38,8 @@ pub(super) struct Group {
     members: BTreeSet<Id>,
     /// Ended, and the value not taken.
     ended: Vec<(Id, End)>,
+    /// Cancelled groups refuse tasks.
+    is_cancelled: bool,
 }
 
 impl Group {
@@ -56,7 +58,11 @@ impl Model {
     fn group_spawn(&mut self, id: Id, patience: Patience) {
         self.group.members.insert(id);
         let before = self.counts.refused;
-        self.hand(id, Given::default(), patience, false, None);
+        let given = Given {
+            token: self.group.is_cancelled.then_some(CANCELLED),
+            ..Given::default()
+        };
+        self.hand(id, given, patience, false, None);
         if self.counts.refused > before {
             self.group.members.remove(&id);
         }
@@ -79,6 +85,7 @@ impl Model {
     }
 
     fn cancel_group(&mut self) -> usize {
+        self.group.is_cancelled = true;
         let members: Vec<Id> = self.group.members.iter().rev().copied().collect();
         members.into_iter().filter(|&id| self.cancel(id)).count()
     }
