@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use pool_core::internals::{
-    self as group, LoadStats, PoolHandle, Request, WaitLimits, WaiterCount,
+    self as group, LoadStats, PoolHandle, Request, WaitLimits, WaiterCount, WhenFull,
 };
 use pool_core::{OnFull, SubmitError, Task};
 use sync_shim::Mutex;
@@ -99,6 +99,17 @@ impl Shared {
             Err(NoRoom::Full { asked, starved }) => {
                 let answer = self.wait_if_full(Request::Task(asked), starved, on_full, limits);
                 answer.map_err(|refusal| refusal.map(Request::into_task))
+            }
+            // A pool whose policy runs tasks in their callers needs no thread.
+            Err(NoRoom::Refused(SubmitError::NoThread(asked, error))) => {
+                let asked = Request::Task(asked);
+                if self.first().asked(on_full, &asked) == WhenFull::RunInCaller {
+                    let answer = self.wait_if_full(asked, true, on_full, limits);
+                    answer.map_err(|refusal| refusal.map(Request::into_task))
+                } else {
+                    let refusal = SubmitError::NoThread(asked.into_task(), error);
+                    Err(self.count_refusal(refusal))
+                }
             }
             Err(NoRoom::Refused(refusal)) => Err(self.count_refusal(refusal)),
         }

@@ -118,6 +118,9 @@ pub enum OnFull {
     /// when it is returned. If the task itself submits to a full pool, the tasks nest up to the
     /// [nesting limit](crate::Builder::nesting_limit); beyond it the call waits. An own worker does
     /// what [`WithinWorker`](crate::WithinWorker) says (`Block`: it runs the task as well).
+    ///
+    /// It also runs the task of a blocking call if the pool has no worker and the operating system refuses to
+    /// start one.
     #[doc(alias = "CallerRunsPolicy")]
     RunInCaller,
     /// Accepts the task and [discards](DiscardedTask) the one queued longest. The new task takes

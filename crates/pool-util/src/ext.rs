@@ -23,7 +23,8 @@ pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'stati
     /// The mapping is lazy. `next` pulls and starts items, at most a [window](Map::window) of them ahead of
     /// the results, so the source may be endless and its items large. The source is pulled on the calling
     /// thread: it may borrow, and it may block. The number of items that run at a time is at most the
-    /// number of the pool's workers, and follows [`tune`](pool_core::WorkerPool::tune).
+    /// number of the pool's workers, and follows [`tune`](pool_core::WorkerPool::tune). If the operating system
+    /// refuses to start the first thread, the calling thread runs the items.
     ///
     /// Other tasks of the pool get a worker within a millisecond plus the length of one item.
     ///
@@ -382,7 +383,8 @@ pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'stati
     /// Runs the tasks on the pool and returns the value of the first that succeeds. Returns `None` if
     /// `tasks` is empty.
     ///
-    /// Blocks until then. Tasks that have not started are cancelled; running tasks are asked to stop.
+    /// Blocks until then. Tasks that have not started are cancelled; running tasks are asked to stop. If the
+    /// operating system refuses to start the first thread, the calling thread runs the tasks.
     ///
     /// ```
     /// use pool_core::Pool;

@@ -20,7 +20,12 @@ where
 {
     let (group, mut tries) = (TaskGroup::of(host), Tries(None));
     for task in tasks {
-        if let Err(refused) = group.spawn_with(task, OnFull::Wait(None)) {
+        let spawned = match group.spawn_with(task, OnFull::Wait(None)) {
+            // This call waits for the task, so it can as well run the task.
+            Err(SubmitError::NoThread(task, _)) => group.spawn_with(task, OnFull::RunInCaller),
+            spawned => spawned,
+        };
+        if let Err(refused) = spawned {
             tries.refused(refused);
             break;
         }

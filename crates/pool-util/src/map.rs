@@ -185,6 +185,8 @@ pub struct Map<I: Iterator, T, E = Infallible> {
     refused: Option<SubmitError>,
     stops: bool,
     over: bool,
+    /// Whether the caller runs all items, because the system has refused a thread.
+    runs_in_caller: bool,
     /// A handle that keeps the pool open.
     _host: Box<dyn Any + Send>,
 }
@@ -232,6 +234,7 @@ where
             refused: None,
             stops,
             over: false,
+            runs_in_caller: false,
             _host: host,
         }
     }
@@ -346,11 +349,23 @@ where
         }
         let mut dry_since = None;
         while self.in_flight < self.window {
+            if may_block {
+                self.help_if_stranded();
+            }
             match self.pull(may_block) {
                 Pulled::More => {}
                 Pulled::Dry if self.is_short() && within(NAP, &mut dry_since) => {}
                 Pulled::Dry | Pulled::Enough => return,
             }
+        }
+    }
+
+    /// Runs an item before the source is pulled, if no worker may start the item. The source may wait for it.
+    fn help_if_stranded(&self) {
+        let pool = self.queue.pool();
+        let helps = self.runs_in_caller || pool.is_own_worker() && pool.may_nest();
+        if helps && self.queue.is_stranded() {
+            self.queue.help(Backlog::start);
         }
     }
 
@@ -384,7 +399,9 @@ where
             };
             (None, pulled)
         };
-        let added = if may_block {
+        let added = if self.runs_in_caller {
+            Ok(self.queue.look(add))
+        } else if may_block {
             self.queue.add(add)
         } else {
             self.queue.offer(add)
@@ -396,6 +413,11 @@ where
                 drop(unwanted);
                 pulled
             }
+            // The item was added.
+            Err(SubmitError::NoThread(..)) if may_block => {
+                self.runs_in_caller = true;
+                Pulled::More
+            }
             Err(refused) => {
                 self.source = None;
                 self.refused = Some(refused);
@@ -406,8 +428,14 @@ where
 
     /// Waits for results and fetches them. Returns `false` if there are no more.
     fn fetch(&mut self) -> Result<bool, SubmitError> {
-        let (nap, take) = self.fetching();
-        let fetched = self.queue.wait(Helps::OnWorker, nap, take)?;
+        let (nap, mut take) = self.fetching();
+        if !self.runs_in_caller {
+            match self.queue.wait(Helps::OnWorker, nap, &mut take) {
+                Err(SubmitError::NoThread(..)) => self.runs_in_caller = true,
+                fetched => return fetched.map(|fetched| self.fetched(fetched)),
+            }
+        }
+        let fetched = self.queue.wait(Helps::Alone, nap, take)?;
         Ok(self.fetched(fetched))
     }
 
@@ -491,6 +519,7 @@ where
                 self.refused = Some(refused);
             }
         } else if self.in_flight < self.low_water() {
+            self.help_if_stranded();
             self.pull(true); // Before the result is taken out, because the source may panic.
         }
         self.give()

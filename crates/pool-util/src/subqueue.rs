@@ -323,7 +323,24 @@ impl<B: Backlog> SubQueue<B> {
         self.process
     }
 
-    /// Accesses the backlog. `look` must not add pieces, because no drain task is submitted for them.
+    /// Whether a piece has not started, and no worker may take it while the caller blocks: no drain task has begun,
+    /// and each one that is about to begin waits for a busy worker.
+    pub(crate) fn is_stranded(&self) -> bool {
+        if !self.process.is_current() {
+            return false;
+        }
+        let state = self.state.lock();
+        if state.backlog.pending() == 0 || state.lanes.is_live() {
+            return false;
+        }
+        let lanes: Vec<usize> = state.lanes.starting_lanes().collect();
+        drop(state);
+        lanes
+            .into_iter()
+            .all(|lane| self.site.member(lane).is_saturated())
+    }
+
+    /// Accesses the backlog. No drain task is submitted for pieces that `look` adds: the caller runs them.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&mut B) -> T) -> T {
         look(&mut self.state.lock().backlog)
     }

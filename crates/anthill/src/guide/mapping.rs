@@ -69,6 +69,10 @@
 //! does not delay the mapping. On a worker of the same pool, `next` calls the function itself instead of waiting,
 //! so mappings may be nested. The [nesting limit](super::nesting) does not apply to them.
 //!
+//! The source may wait for earlier items, as in a walk of a tree whose items add to the source. If no worker is free
+//! for an item, an owner on a worker of the pool runs it before it pulls the next one. If the operating system refuses
+//! to start the first thread, the calling thread runs all items; a stream ends with `NoThread` instead.
+//!
 //! # Cost
 //! Each item takes a lock twice, and each batch of results wakes the caller once. Combine items that take less
 //! than a microsecond.

@@ -111,4 +111,10 @@
 //! # Other errors
 //! `NoThread`: the pool has no worker, and the operating system refused to start the first one. If the pool has a
 //! worker, a failed thread start is not an error: the task is accepted, and later submits and task ends try again
-//! to start a thread. `Forked`: see [`forking`](super::forking).
+//! to start a thread.
+//!
+//! On a host without threads, a pool with `on_full(OnFull::RunInCaller)` runs the tasks of `submit`, `spawn`,
+//! `submit_batch` and of a group's calls on the calling thread. Mappings, scopes and `invoke_any` do so in every pool.
+//! Other calls return the task: async calls, `reserve`, and keyed tasks, whose order needs a worker.
+//!
+//! `Forked`: see [`forking`](super::forking).

@@ -175,3 +175,65 @@ fn tasks_submitted_into_a_group_run_on_all_pools_and_are_awaited_or_cancelled() 
     gates.iter().for_each(Gate::open);
     end(&pool);
 }
+
+#[testkit::test]
+fn cancelling_a_group_stops_a_task_that_its_spawn_runs_in_place() {
+    let pool = queueing(2, 0);
+    let held = hold(&pool);
+    let group = Arc::new(pool.group());
+    let (gate, ours) = (Gate::new(), Arc::clone(&group));
+    let arrives = gate.clone();
+    pool.submit(move || {
+        let task = move || {
+            arrives.wait();
+            until(|| pool_core::current().is_cancelled());
+        };
+        ours.spawn(task).unwrap();
+    })
+    .unwrap();
+    gate.wait_for_arrivals(1);
+    assert_eq!((group.len(), group.cancel()), (1, 0));
+    gate.open();
+    assert!(group.wait().is_ok());
+    held.open();
+    pool.wait_idle().unwrap();
+    assert_eq!(pool.stats().cancelled, 0);
+    end(&pool);
+}
+
+#[testkit::test]
+fn a_cancel_returns_the_task_that_waits_for_room_in_all_pools() {
+    let pool = queueing(2, 0);
+    let (gates, group) = (hold_all(&pool, 2), pool.group());
+    std::thread::scope(|threads| {
+        let waits = threads.spawn(|| group.spawn(here).map_err(SubmitError::without_task));
+        until(|| pool.waiting() == 1);
+        group.cancel();
+        let refused = waits.join().unwrap();
+        assert!(matches!(refused, Err(SubmitError::Cancelled(()))));
+    });
+    gates.iter().for_each(Gate::open);
+    end(&pool);
+}
+
+#[testkit::test]
+fn a_multi_pool_that_runs_tasks_in_their_callers_needs_no_thread() {
+    let gate = || Err(std::io::ErrorKind::Unsupported.into());
+    let each = || Pool::builder().capacity(1).thread_gate(gate);
+    let pool = MultiPool::builder(each().on_full(pool_core::OnFull::RunInCaller));
+    let pool = pool.pools(2).build().unwrap();
+    let us = std::thread::current().id();
+    let here = || std::thread::current().id();
+    assert_eq!(pool.spawn(here).unwrap().join().unwrap(), us);
+    let group = pool.group();
+    group.spawn(here).unwrap();
+    assert_eq!(group.next().unwrap().unwrap(), us);
+    let stats = pool.stats();
+    assert_eq!((stats.completed, stats.refused, stats.in_flight), (2, 0, 0));
+
+    let pool = MultiPool::builder(each()).pools(2).build().unwrap();
+    let sum: Result<u32, _> = pool.map(0..100, |n| n).sum();
+    assert_eq!(sum.unwrap(), 4950);
+    let refused = pool.spawn(here).map(drop);
+    assert!(matches!(refused, Err(SubmitError::NoThread(..))));
+}

@@ -392,6 +392,11 @@ impl Core {
         let deadline = WaitLimits::deadline(limits, on_full);
         let refused = |state: &mut State<Task>, why: Closed<Late>, job| match why {
             Closed::Full => self.at_full(state, job, on_full),
+            // A pool whose policy runs tasks in their callers needs no thread.
+            Closed::NoThread(_) if self.runs_in_caller(state, on_full) => {
+                state.begin_disposal();
+                AtFull::RunInCaller(job)
+            }
             other => AtFull::GiveBack(state.refuse(other), job),
         };
         let wait = |start: &EventWait| {
@@ -402,6 +407,11 @@ impl Core {
             Ok(()) => Ok(()),
             Err(refused) => self.submit_refused(refused, deadline, limits),
         }
+    }
+
+    /// Whether the task of a call with this policy runs in the caller if no thread can run it.
+    fn runs_in_caller(&self, state: &State<Task>, on_full: OnFull) -> bool {
+        state.view().when_full(self.asked(on_full)) == WhenFull::RunInCaller
     }
 
     /// Applies the policy for a full pool, in the critical section that found the pool full.
@@ -444,22 +454,23 @@ impl Core {
         match refused {
             AtFull::GiveBack(reason, job) => Err((reason, job)),
             AtFull::RunInPlace(job) => {
+                WaitLimits::begin_in_place(limits);
                 self.run_in_place(job);
                 Ok(())
             }
             AtFull::RunInCaller(job) => {
+                WaitLimits::begin_in_place(limits);
                 self.run_in_caller(job);
                 Ok(())
             }
             AtFull::Discard(discards) => {
                 (self.discarding().discard)(self, discards);
                 Ok(())
-                WaitLimits::begin_in_place(limits);
             }
             AtFull::Wait(entry, ticket, parker) => {
+                let token = WaitLimits::token(limits);
                 let waited = self.wait_for_room(&entry, ticket, &parker, deadline, token);
                 waited.map_err(|(reason, request)| (reason, request.into_task()))
-                WaitLimits::begin_in_place(limits);
             }
         }
     }
@@ -468,7 +479,6 @@ impl Core {
     fn number(self: &Arc<Self>) -> usize {
         Arc::as_ptr(self).addr()
     }
-                let token = WaitLimits::token(limits);
 
     /// Waits until the entry's request is served or returned, the deadline passes or the token is cancelled.
     pub(crate) fn wait_for_room(

@@ -185,6 +185,15 @@ impl<J> State<J> {
         self.paused || view.queued > on_their_way || self.wait_queue.len() > 0 || view.excess() > 0
     }
 
+    /// Whether a queued task waits for a busy worker, because fewer workers are idle, on their way to the queue, or
+    /// can be started than tasks are queued.
+    pub(crate) fn is_saturated(&self) -> bool {
+        let view = self.view();
+        let startable = view.capacity.saturating_sub(view.live);
+        let free = (view.parked + view.searching).saturating_add(startable);
+        view.paused || view.queued > free
+    }
+
     /// Number of accepted tasks that have not started.
     #[inline]
     pub(crate) fn queued(&self) -> usize {

@@ -176,6 +176,11 @@ impl PoolHandle {
         self.0.state.section(demand)
     }
 
+    /// Whether a queued task waits for a busy worker. Takes a section.
+    pub fn is_saturated(&self) -> bool {
+        self.0.state.section(|state| state.is_saturated())
+    }
+
     /// Whether other work needs a worker that is running a task. Takes no lock.
     pub fn is_wanted(&self) -> bool {
         self.0.state.is_wanted()

@@ -123,7 +123,8 @@ where
     }
 
     /// Sets the most items that may be pulled and not fetched, like [`Map::window`](crate::Map::window). At
-    /// least 1. `next` fills the window before it waits for a result.
+    /// least 1. `next` fills the window before it waits for a result. If no worker is free for the items, it calls
+    /// the function with an item before it pulls the next one, because the source may wait for the item.
     ///
     /// The default is 4 per worker, of which at most 256 count.
     ///
@@ -163,6 +164,12 @@ impl<I: Iterator, T, E> ScopedMap<'_, '_, I, T, E> {
         self.window.unwrap_or_else(of_workers)
     }
 
+    fn is_front_finished(&self) -> bool {
+        self.handles
+            .front()
+            .is_some_and(ScopedJoinHandle::is_finished)
+    }
+
     /// Runs the first item that has not started. Returns `false` if there is none.
     fn help(&mut self) -> bool {
         let queue = &self.scope.queue;
@@ -196,15 +203,17 @@ where
 
     fn next(&mut self) -> Option<Self::Item> {
         let window = self.current_window();
-        while self.handles.len() < window
-            && let Some(source) = &mut self.source
-        {
-            match source.next() {
+        while self.handles.len() < window && self.source.is_some() {
+            // The source may wait for an item that no worker starts.
+            if self.scope.queue.is_stranded() && self.help() && self.is_front_finished() {
+                break; // Its result need not wait for more items.
+            }
+            match self.source.as_mut().and_then(Iterator::next) {
                 Some(item) => self.hand_over(item),
                 None => self.source = None,
             }
         }
-        while !self.handles.front()?.is_finished() && self.help() {}
+        while !self.handles.is_empty() && !self.is_front_finished() && self.help() {}
         let joined = self.handles.pop_front()?.join();
         self.started = self.started.saturating_sub(1);
         // `Ok(None)` is the result of items after the end.

@@ -120,6 +120,16 @@ impl Lanes {
         lane
     }
 
+    /// Whether a drain task has begun.
+    pub(super) fn is_live(&self) -> bool {
+        self.drainers > self.starting
+    }
+
+    /// Lanes with starting drain tasks, the extra lane excluded.
+    pub(super) fn starting_lanes(&self) -> impl Iterator<Item = usize> {
+        (0..self.members()).filter(|&lane| self.lane(lane).starting > 0)
+    }
+
     /// Whether some member is below its limit without a starting drain task while another has one.
     pub(super) fn has_idle_member(&self) -> bool {
         self.starting > 0 && (0..self.members()).any(|lane| self.is_idle(lane))

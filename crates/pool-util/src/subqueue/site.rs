@@ -53,6 +53,8 @@ pub(super) trait Member: Send + Sync {
     fn has_worker(&self) -> bool;
     /// Whether other tasks want the workers. A hint, read without the lock.
     fn is_wanted(&self) -> bool;
+    /// Whether a queued task waits for a busy worker.
+    fn is_saturated(&self) -> bool;
     /// Whether this pool runs tasks with this context.
     fn runs(&self, context: &TaskContext) -> bool;
 }
@@ -72,6 +74,10 @@ impl Member for PoolHandle {
 
     fn is_wanted(&self) -> bool {
         self.is_wanted()
+    }
+
+    fn is_saturated(&self) -> bool {
+        self.is_saturated()
     }
 
     fn has_worker(&self) -> bool {

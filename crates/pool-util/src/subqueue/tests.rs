@@ -77,6 +77,10 @@ impl Member for Arc<Keeps> {
         self.wanted.lock().0 == Demand::Others
     }
 
+    fn is_saturated(&self) -> bool {
+        false
+    }
+
     fn has_worker(&self) -> bool {
         true
     }
@@ -103,6 +107,10 @@ impl Member for Panics {
     }
 
     fn is_wanted(&self) -> bool {
+        false
+    }
+
+    fn is_saturated(&self) -> bool {
         false
     }
 

@@ -277,7 +277,6 @@ fn a_timed_wait_that_gives_up_keeps_the_first_error_for_the_next_wait() {
     let group = pool.group::<Fallible>();
     group.spawn(|| panic!("first")).unwrap();
     group.spawn(|| panic!("second")).unwrap();
-    pool.wait_idle().unwrap();
     let gate = Gate::new();
     let held = gate.clone();
     group
@@ -286,6 +285,7 @@ fn a_timed_wait_that_gives_up_keeps_the_first_error_for_the_next_wait() {
             Ok(())
         })
         .unwrap();
+    gate.wait_for_arrivals(1); // The worker has reported the other two.
     for _ in 0..3 {
         assert!(group.wait_timeout(clock.now()).is_err());
     }
@@ -345,9 +345,10 @@ fn a_timed_wait_that_gives_up_keeps_the_value_that_has_failed_its_group() {
     fails.wait_for_arrivals(1);
     gate.wait_for_arrivals(1);
     fails.open();
-    until(|| pool.stats().completed == 1);
-    assert!(group.wait_timeout(clock.now()).is_err());
-    assert_eq!(group.len(), 1);
+    until(|| {
+        assert!(group.wait_timeout(clock.now()).is_err());
+        group.len() == 1
+    });
     gate.open();
     assert!(matches!(group.wait_ok(), Err(MapError::Failed("failed"))));
 }
@@ -368,11 +369,11 @@ fn the_kept_errors_of_a_group_are_dropped_with_it() {
         })
         .unwrap();
     gate.wait_for_arrivals(1);
-    until(|| pool.stats().completed == 1);
-    {
+    until(|| {
         let mut context = Context::from_waker(Waker::noop());
         assert!(pin!(group.wait_ok_async()).poll(&mut context).is_pending());
-    }
+        group.len() == 1
+    });
     assert_eq!(drops.alive(), 1);
     drop(group);
     assert_eq!(drops.alive(), 0);

@@ -11,6 +11,7 @@ mod group_waits;
 mod keyed;
 mod keyed_limit;
 mod map;
+mod no_threads;
 mod own_waits;
 mod scope;
 mod scope_user_code;

@@ -380,24 +380,28 @@ fn a_scoped_mapping_borrows_and_returns_results_in_order() {
 
 #[testkit::test]
 fn a_dropped_scoped_mapping_drops_unstarted_items() {
-    let pool = pool(1);
-    let gate = Gate::new();
-    let held = gate.clone();
-    pool.submit(move || held.wait()).expect("there is room");
-    gate.wait_for_arrivals(1);
+    let (pool, gate) = (pool(1), Gate::new());
     let (begun, kept) = (AtomicUsize::new(0), Arc::new(()));
     pool.scope(|scope| {
-        // All items run here, because the pool's worker is busy.
-        let items = (0..4).map(|n| (n, Arc::clone(&kept)));
+        let items = (0..4).map(|n| {
+            if n == 3 {
+                gate.wait_for_arrivals(1); // The pool's only worker is held by the second item.
+            }
+            (n, Arc::clone(&kept))
+        });
         let mut results = scope.map(items, |(n, _)| {
             begun.fetch_add(1, SeqCst);
+            if n == 1 {
+                gate.wait();
+            }
             n
         });
         assert_eq!(results.next().and_then(Result::ok), Some(0));
         assert_eq!(Arc::strong_count(&kept), 4, "the others were pulled");
+        drop(results);
+        gate.open();
     });
-    gate.open();
-    assert_eq!(begun.into_inner(), 1);
+    assert_eq!(begun.into_inner(), 2);
     assert_eq!(Arc::strong_count(&kept), 1);
 }
 
@@ -406,6 +410,8 @@ fn a_scoped_mapping_pulls_no_further_than_its_window() {
     let pool = pool(2);
     for (window, most) in [(0, 1), (1, 1), (3, 3), (50, 10)] {
         let (pulled, fetched) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        // The workers are free: otherwise the owner runs items before it has pulled all of them.
+        pool.wait_idle().expect("the caller is not a worker");
         pool.scope(|scope| {
             let items = (0..10).inspect(|_| {
                 let ahead = pulled.fetch_add(1, SeqCst) + 1 - fetched.load(SeqCst);

@@ -141,6 +141,13 @@ impl Model {
     ) {
         let refuse = |model: &mut Self, why| model.refuse(id, why);
         let start_before = given.within.map(|within| self.now + within);
+        let own = within.filter(|&outer| !self.is_in_caller(outer));
+        let runs_in_caller = matches!(patience, Patience::RunInCaller)
+            && self.may_run_in_caller(within)
+            && !matches!(
+                (self.settings.within_worker, own),
+                (WithinWorker::Refuse, Some(_))
+            );
         self.know(id, given);
         if given.token == Some(CANCELLED) {
             refuse(self, Why::Cancelled);
@@ -148,18 +155,14 @@ impl Model {
             refuse(self, Why::Released);
         } else if self.has_room() {
             if !self.enter(|model| model.accept(id, spawn)) {
+                if runs_in_caller {
+                    return self.run_in_caller(id, spawn, within);
+                }
                 return refuse(self, Why::NoThread);
             }
             self.rouse();
         } else {
-            let own = within.filter(|&outer| !self.is_in_caller(outer));
-            if matches!(patience, Patience::RunInCaller)
-                && self.may_run_in_caller(within)
-                && !matches!(
-                    (self.settings.within_worker, own),
-                    (WithinWorker::Refuse, Some(_))
-                )
-            {
+            if runs_in_caller {
                 return self.run_in_caller(id, spawn, within);
             }
             let blocking = matches!(patience, Patience::Thread(_) | Patience::RunInCaller);
