@@ -48,11 +48,11 @@ pub struct Stats {
     /// Number of threads and futures that wait for room, plus due tasks of a scheduled pool.
     pub waiting: usize,
     /// Tasks accepted since the pool was built. A task that waits behind its key counts when it
-    /// starts.
+    /// starts. An item of a mapping, or a task of a scope, counts only if it panics.
     pub submitted: u64,
     /// Tasks that returned normally.
     pub completed: u64,
-    /// Tasks that panicked.
+    /// Tasks that panicked, including items of mappings and tasks of scopes.
     pub panicked: u64,
     /// Tasks cancelled before they started.
     pub cancelled: u64,

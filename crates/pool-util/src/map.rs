@@ -125,6 +125,7 @@ impl<I, T, E> Backlog for Mapped<I, Fetched<T, E>> {
     }
 
     fn panicked(payload: Payload, context: &TaskContext) -> Fetched<T, E> {
+        context.count_panicked_piece();
         Err(MapError::Panicked(context.caught(payload)))
     }
 

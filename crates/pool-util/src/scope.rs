@@ -90,7 +90,8 @@ impl Backlog for Scoped {
         self.pending.pop_front().map(|call| ((), call))
     }
 
-    fn panicked(payload: Payload, _: &TaskContext) -> Option<Payload> {
+    fn panicked(payload: Payload, context: &TaskContext) -> Option<Payload> {
+        context.count_panicked_piece();
         Some(payload)
     }
 

@@ -739,6 +739,10 @@ impl Core {
         let guard = self.state.lock();
         let mut stats = guard.stats(self.context.hook_panics.load(Relaxed));
         stats.refused += self.refused.sum();
+        // Both, so that a pool at rest has as many ended tasks as submitted ones.
+        let pieces = self.context.piece_panics.load(Relaxed);
+        stats.submitted += pieces;
+        stats.panicked += pieces;
         stats
     }
 }

@@ -632,6 +632,7 @@ impl<R: Runner> Builder<R> {
             #[cfg(feature = "tracing")]
             carries_span: self.carries_span,
             hook_panics: AtomicU64::new(0),
+            piece_panics: AtomicU64::new(0),
             clock: Arc::clone(&clock),
             stop: Arc::new(StopRequest::new()),
         };

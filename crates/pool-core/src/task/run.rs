@@ -225,6 +225,8 @@ pub struct TaskContext {
     pub(crate) panic_hook: Option<Arc<PanicHook>>,
     /// Number of panics of hooks. Relaxed, because no other memory is read because of it.
     pub(crate) hook_panics: AtomicU64,
+    /// Number of panics of pieces of a task: items of mappings, and tasks of scopes. Relaxed, as above.
+    pub(crate) piece_panics: AtomicU64,
     pub(crate) task_hook: Option<Arc<dyn Around>>,
     /// Set if each task has a record.
     pub(crate) recorder: Option<Recorder>,
@@ -257,6 +259,7 @@ impl TaskContext {
             name: Arc::from("bare"),
             panic_hook: None,
             hook_panics: AtomicU64::new(0),
+            piece_panics: AtomicU64::new(0),
             task_hook: None,
             recorder: None,
             #[cfg(feature = "tracing")]
@@ -285,6 +288,11 @@ impl TaskContext {
     /// Converts the panic of a task.
     pub fn caught(&self, payload: Payload) -> Panicked {
         Panicked::new(payload, Arc::clone(&self.name))
+    }
+
+    /// Counts the panic of a piece of a task.
+    pub fn count_panicked_piece(&self) {
+        self.piece_panics.fetch_add(1, Relaxed);
     }
 
     /// Runs a task and catches its panic. All tasks are run by this function. When it returns the panic hook has seen the

@@ -51,6 +51,19 @@ pub(super) fn run(
     context: &TaskContext,
     body: &mut dyn FnMut(Body),
 ) -> Ended {
+    let ended = run_uncounted(name, recorded, context, body);
+    if matches!(ended, Ended::Panicked(_)) {
+        context.count_panicked_piece();
+    }
+    ended
+}
+
+fn run_uncounted(
+    name: &'static str,
+    recorded: Option<Arc<Recorded>>,
+    context: &TaskContext,
+    body: &mut dyn FnMut(Body),
+) -> Ended {
     let Some(recorded) = recorded else {
         let ran = context.execute(name, || body(Body::Run));
         return ran.map_or_else(Ended::Panicked, |()| Ended::Returned);

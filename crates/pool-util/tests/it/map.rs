@@ -930,3 +930,23 @@ mod streams {
         );
     }
 }
+
+#[testkit::test]
+fn the_statistics_count_each_item_and_scoped_task_that_panics() {
+    let pool = Pool::builder().capacity(2).build().unwrap();
+    let failed = pool
+        .map(0..10, |n| assert!(n % 2 == 0))
+        .filter(Result::is_err);
+    assert_eq!(failed.count(), 5);
+    assert!(pool.for_each(0..1, |_| panic!("the only item")).is_err());
+    pool.scope(|scope| {
+        assert!(scope.spawn(|| panic!("has a handle")).join().is_err());
+        assert!(scope.map(0..3, |_| panic!("an item")).all(|it| it.is_err()));
+    });
+    let submitted = || pool.scope(|scope| scope.submit(|| panic!("has none")));
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(submitted)).is_err());
+    pool.wait_idle().unwrap();
+    let stats = pool.stats();
+    assert_eq!(stats.panicked, 5 + 1 + 1 + 3 + 1);
+    assert_eq!(stats.submitted, stats.completed + stats.panicked);
+}
