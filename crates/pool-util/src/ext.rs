@@ -33,7 +33,8 @@ pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'stati
     /// released, the last result is [`MapError::Refused`].
     ///
     /// # Cost
-    /// Two short sections of a lock per item, plus the wake-ups of the caller. Items should take a
+    /// Two short sections of a lock per item, plus the wake-ups of the caller, and an allocation for an item of more
+    /// than 56 bytes. Items should take a
     /// microsecond or more. rayon's `par_bridge` costs about the same, but is neither lazy nor ordered nor
     /// bounded. pariter's `parallel_map` starts threads of its own.
     ///

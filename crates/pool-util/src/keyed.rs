@@ -35,8 +35,8 @@ use std::task::Poll;
 use std::time::Instant;
 
 use pool_core::internals::{
-    Admit, AwaitWithOptions, OptionsHost, PoolHandle, SpawnWithOptions, SubmitWithOptions,
-    TaskOptions, WaitLimits, closure_of,
+    Admit, AwaitWithOptions, OptionsHost, PoolHandle, RawHandle, SpawnWithOptions,
+    SubmitWithOptions, TaskOptions, WaitLimits, closure_of, is_large, refuse,
 };
 use pool_core::{Cancelled, Closures, JoinHandle, OnFull, SubmitError, TaskBuilder, WorkerPool};
 use sync_shim::Timeout;
@@ -328,25 +328,35 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
+        // All shards are alike.
+        if is_large::<F>() || self.shards[0].pool.records_all() {
+            self.submit_job(key, task, None, on_full)
+        } else {
+            self.submit_plain(key, task, on_full)
+        }
+    }
+
+    fn submit_plain<F, T>(&self, key: K, task: F, on_full: OnFull) -> Result<(), Refused<K, F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
         let (hash, shard) = self.place_of(&key);
         let admit = shard.pool.admit();
         // Before any lock is taken, because a thread that does not exist in a forked child may hold it.
         if let Err(refused) = admit.refuses(on_full) {
             return Err(refused.map(|()| (key, task)));
         }
-        if shard.pool.records_all() {
-            return self.submit_recorded(key, task, TaskOptions::default(), on_full);
-        }
         let placed = self.place(shard, hash, key, Plain(task), on_full, None);
         placed.map_err(|refused| refused.map(|(key, Plain(task))| (key, task)))
     }
 
-    /// Submits a task with a record.
-    fn submit_recorded<F, T>(
+    /// Submits a task whose captures are boxed, or that has a record.
+    fn submit_job<F, T>(
         &self,
         key: K,
         task: F,
-        options: TaskOptions,
+        options: Option<TaskOptions>,
         on_full: OnFull,
     ) -> Result<(), Refused<K, F>>
     where
@@ -354,13 +364,14 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
         T: Send + 'static,
     {
         let (hash, shard) = self.place_of(&key);
-        let admit = shard.pool.admit();
-        if let Err(refused) = admit.refuses_with(Some(&options), on_full) {
-            return Err(refused.map(|()| (key, task)));
+        if let Err(refused) = shard.pool.admit().refuses_with(options.as_ref(), on_full) {
+            return refuse_key(refused, key, task);
         }
-        let (job, limits) = shard.pool.job(task, Some(options));
-        let placed = self.place(shard, hash, key, job, on_full, limits.as_ref());
-        placed.map_err(|refused| refused.map(|(key, job)| (key, closure_of(job))))
+        let (job, limits) = shard.pool.job(task, options);
+        match self.place(shard, hash, key, job, on_full, limits.as_ref()) {
+            Ok(()) => Ok(()),
+            Err(refused) => refuse_job::<K, F, T>(refused),
+        }
     }
 
     fn spawn_with<F, T>(
@@ -376,17 +387,15 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
     {
         let (hash, shard) = self.place_of(&key);
         let admit = shard.pool.admit();
-        // As in `submit_with`.
+        // As in `submit_plain`.
         if let Err(refused) = admit.refuses_with(options.as_ref(), on_full) {
-            return Err(refused.map(|()| (key, task)));
+            return refuse_key(refused, key, task);
         }
         let handle = shard.pool.spawned(task, options).keep_place();
         let limits = handle.cell().limits();
         match self.place(shard, hash, key, handle.job(), on_full, limits.as_ref()) {
             Ok(()) => Ok(JoinHandle::of(handle)),
-            Err(refused) => {
-                Err(refused.map(|(key, _)| (key, handle.into_refused::<Closures, F>())))
-            }
+            Err(refused) => refuse_spawned::<K, F, T>(refused, handle),
         }
     }
 
@@ -496,6 +505,34 @@ impl<K: Hash + Eq + Send + 'static, S: BuildHasher, P: PoolExt> Keyed<K, S, P> {
     }
 }
 
+// The errors of large tasks: functions of their own, so that the calls that move a task have no second place for it.
+
+#[cold]
+fn refuse_key<K, F, V>(refused: SubmitError, key: K, task: F) -> Result<V, Refused<K, F>> {
+    refuse(refused, (key, task))
+}
+
+#[cold]
+fn refuse_job<K, F, T>(refused: Refused<K, Job>) -> Result<(), Refused<K, F>>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    Err(refused.map(|(key, job)| (key, closure_of(job))))
+}
+
+#[cold]
+fn refuse_spawned<K, F, T>(
+    refused: Refused<K, Job>,
+    handle: RawHandle,
+) -> Result<JoinHandle<T>, Refused<K, F>>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    Err(refused.map(|(key, _)| (key, handle.into_refused::<Closures, F>())))
+}
+
 /// The shards of each of the pools.
 fn shards<K: Eq + Send + 'static>(pool: &impl PoolExt, limit: u32) -> Arc<[Arc<Shard<K>>]> {
     let admit = pool.admit();
@@ -571,7 +608,7 @@ where
         options: TaskOptions,
         on_full: OnFull,
     ) -> Self::Submitted {
-        self.submit_recorded(key, task, options, on_full)
+        self.submit_job(key, task, Some(options), on_full)
     }
 }
 

@@ -25,7 +25,7 @@ use std::time::Duration;
 use std::{fmt, mem};
 
 use pool_core::SubmitError;
-use pool_core::internals::{CarriedSpan, TaskContext};
+use pool_core::internals::{CarriedSpan, Packed, TaskContext};
 use sync_shim::foreign::{Payload, drop_quietly};
 
 #[cfg(feature = "stream")]
@@ -76,7 +76,7 @@ type Queue<I, T, E> = SubQueue<Mapped<I, Fetched<T, E>>>;
 
 /// The backlog of a mapping's sub-queue.
 struct Mapped<I, R> {
-    pending: VecDeque<I>,
+    pending: VecDeque<Packed<I>>,
     results: Results<R>,
     running: usize,
     /// Whether an error stops the mapping.
@@ -101,24 +101,25 @@ enum Stage {
 
 impl<I, R> Mapped<I, R> {
     /// Advances to `stage`. Returns the items that have not started; the caller drops them without the lock.
-    fn stop(&mut self, stage: Stage) -> VecDeque<I> {
+    fn stop(&mut self, stage: Stage) -> VecDeque<Packed<I>> {
         self.stage = self.stage.max(stage);
         mem::take(&mut self.pending)
     }
 }
 
 impl<I, T, E> Backlog for Mapped<I, Fetched<T, E>> {
-    type Piece = I;
+    /// Packed, so that large items are not moved from frame to frame.
+    type Piece = Packed<I>;
     /// Number of its place among the results.
     type Number = u64;
     type Done = Fetched<T, E>;
-    type Garbage = (VecDeque<I>, Option<Fetched<T, E>>);
+    type Garbage = (VecDeque<Packed<I>>, Option<Fetched<T, E>>);
 
     fn pending(&self) -> usize {
         self.pending.len()
     }
 
-    fn start(&mut self) -> Option<(u64, I)> {
+    fn start(&mut self) -> Option<(u64, Packed<I>)> {
         let item = self.pending.pop_front()?;
         self.running += 1;
         Some((self.results.start(), item))
@@ -215,8 +216,8 @@ where
             wake_at: usize::MAX,
         };
         let span = CarriedSpan::current(site.pool().context());
-        let run = move |item, context: &TaskContext| {
-            let ran = span.execute(|| context.execute(name, || call(item)));
+        let run = move |item: Packed<I::Item>, context: &TaskContext| {
+            let ran = span.execute(|| context.execute(name, || call(item.into_inner())));
             match ran {
                 Ok(result) => result.map_err(MapError::Failed),
                 Err(payload) => Mapped::<I::Item, Fetched<T, E>>::panicked(payload, context),
@@ -300,7 +301,7 @@ where
     /// ```
     pub fn into_unstarted(self) -> impl Iterator<Item = I::Item> {
         let take = |mapped: &mut Mapped<_, _>| mem::take(&mut mapped.pending);
-        self.queue.look(take).into_iter()
+        self.queue.look(take).into_iter().map(Packed::into_inner)
     }
 
     /// Converts the iterator to a stream of the results. Works under any runtime.
@@ -374,11 +375,16 @@ where
         self.turn >= SHORT
     }
 
+    // A function of its own, whose frame is gone when the item is passed on.
+    fn next_item(&mut self) -> Option<Packed<I::Item>> {
+        // USER CODE: the source iterator. No lock is held. A panic is the caller's, and no result is lost.
+        self.source.as_mut()?.next().map(Packed::new)
+    }
+
     /// Pulls an item and passes it to the pool. Without `may_block` the wait for room is left to the poll
     /// for results.
     fn pull(&mut self, may_block: bool) -> Pulled {
-        // USER CODE: the source iterator. No lock is held. A panic is the caller's, and no result is lost.
-        let Some(item) = self.source.as_mut().and_then(Iterator::next) else {
+        let Some(item) = self.next_item() else {
             self.source = None;
             return Pulled::Enough;
         };

@@ -14,6 +14,7 @@ mod shared;
 mod waits;
 
 use std::any::Any;
+use std::convert::identity;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::task::{Context, Poll};
@@ -22,7 +23,7 @@ use std::{fmt, mem};
 
 use pool_core::internals::{
     Admit, Ignored, Joined, OptionsHost, PriorityHost, RawHandle, SpawnWithOptions,
-    SubmitWithOptions, TaskOptions,
+    SubmitWithOptions, TaskOptions, refuse,
 };
 use pool_core::{
     Accepts, Closures, JoinError, OnFull, SubmitError, TaskBuilder, WaitError, WorkerPool,
@@ -152,7 +153,7 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     where
         F: FnOnce() -> T + Send + 'static,
     {
-        self.spawn_with(task, self.host.admit().on_full())
+        self.adopt(task, None, self.host.admit().on_full(), false, identity)
     }
 
     /// Like [`spawn`](Self::spawn), but returns an error at a full pool.
@@ -163,7 +164,7 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     where
         F: FnOnce() -> T + Send + 'static,
     {
-        self.spawn_with(task, OnFull::Refuse)
+        self.adopt(task, None, OnFull::Refuse, false, identity)
     }
 
     /// Like [`spawn`](Self::spawn), but waits for room at most for a duration, or until an instant.
@@ -178,7 +179,13 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     where
         F: FnOnce() -> T + Send + 'static,
     {
-        self.spawn_with(task, OnFull::Wait(self.deadline(timeout)))
+        self.adopt(
+            task,
+            None,
+            OnFull::Wait(self.deadline(timeout)),
+            false,
+            identity,
+        )
     }
 
     /// Async version of [`spawn`](Self::spawn). The task belongs to the group once the future is ready.
@@ -192,14 +199,14 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     where
         F: FnOnce() -> T + Send + 'static,
     {
-        self.adopt_async(task, false)
+        self.adopt_async(task, false, identity)
     }
 
     pub(crate) fn spawn_with<F>(&self, task: F, on_full: OnFull) -> Result<(), SubmitError<F>>
     where
         F: FnOnce() -> T + Send + 'static,
     {
-        self.adopt(task, None, on_full, false)
+        self.adopt(task, None, on_full, false, identity)
     }
 
     /// Adds a task without a value. Waits at a full pool as [`WorkerPool::submit`] does.
@@ -276,8 +283,7 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     where
         F: FnOnce() -> V + Send + 'static,
     {
-        let submitted = self.adopt_async(Ignored(task), true);
-        async move { submitted.await.map_err(|refused| refused.map(|it| it.0)) }
+        self.adopt_async(Ignored(task), true, |task| task.0)
     }
 
     fn submit_with<F, V>(
@@ -289,31 +295,40 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     where
         F: FnOnce() -> V + Send + 'static,
     {
-        let submitted = self.adopt(Ignored(task), options, on_full, true);
-        submitted.map_err(|refused| refused.map(|it| it.0))
+        self.adopt(Ignored(task), options, on_full, true, |task| task.0)
     }
 
-    fn adopt<C>(
+    /// Adds a task. `back` converts a refused one.
+    fn adopt<C, D>(
         &self,
         task: C,
         options: Option<TaskOptions>,
         on_full: OnFull,
         is_submitted: bool,
-    ) -> Result<(), SubmitError<C>>
+        back: fn(C) -> D,
+    ) -> Result<(), SubmitError<D>>
     where
         Closures: Accepts<C>,
     {
+        if let Err(refused) = self.refuses(options.as_ref(), on_full) {
+            return give_back(refused, task, back);
+        }
+        let pools = self.host.admit();
+        let handle = pools.handle_with::<P::Runner, _>(task, self.linked(options));
+        match self.group.admit(pools, handle, on_full, is_submitted) {
+            Ok(()) => Ok(()),
+            Err((refused, handle)) => take_back(refused, handle, back),
+        }
+    }
+
+    /// Refuses a task before its cell is allocated.
+    fn refuses(&self, options: Option<&TaskOptions>, on_full: OnFull) -> Result<(), SubmitError> {
         let pools = self.host.admit();
         if self.group.refuses() {
             pools.count_unoffered();
-            return Err(SubmitError::Cancelled(task));
+            return Err(SubmitError::Cancelled(()));
         }
-        if let Err(refused) = pools.refuses_with(options.as_ref(), on_full) {
-            return Err(refused.map(|()| task));
-        }
-        let handle = pools.handle_with::<P::Runner, _>(task, self.linked(options));
-        let admitted = self.group.admit(pools, handle, on_full, is_submitted);
-        admitted.map_err(refused_task)
+        pools.refuses_with(options, on_full)
     }
 
     /// Links the tokens of a task, each of which ends its wait for room, with the group's.
@@ -325,19 +340,22 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         Some(options)
     }
 
-    fn adopt_async<C>(
+    fn adopt_async<C, D>(
         &self,
         task: C,
         is_submitted: bool,
-    ) -> impl Future<Output = Result<(), SubmitError<C>>> + Send + use<'_, C, T, P>
+        back: fn(C) -> D,
+    ) -> impl Future<Output = Result<(), SubmitError<D>>> + Send + use<'_, C, D, T, P>
     where
         Closures: Accepts<C>,
     {
         let pools = self.host.admit();
         let handle = pools.handle_with::<P::Runner, _>(task, None);
         async move {
-            let admitted = self.group.admit_async(pools, handle, is_submitted).await;
-            admitted.map_err(refused_task)
+            match self.group.admit_async(pools, handle, is_submitted).await {
+                Ok(()) => Ok(()),
+                Err((refused, handle)) => take_back(refused, handle, back),
+            }
         }
     }
 
@@ -528,12 +546,23 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     }
 }
 
-/// Adds the task of a refused handle to the error.
-fn refused_task<C>((refused, handle): (SubmitError, RawHandle)) -> SubmitError<C>
+// The errors of large tasks: functions of their own, so that the calls that move a task have no second place for it.
+
+#[cold]
+fn give_back<C, D>(refused: SubmitError, task: C, back: fn(C) -> D) -> Result<(), SubmitError<D>> {
+    refuse(refused, back(task))
+}
+
+#[cold]
+fn take_back<C, D>(
+    refused: SubmitError,
+    handle: RawHandle,
+    back: fn(C) -> D,
+) -> Result<(), SubmitError<D>>
 where
     Closures: Accepts<C>,
 {
-    refused.map(|()| handle.into_refused::<Closures, C>())
+    give_back(refused, handle.into_refused::<Closures, C>(), back)
 }
 
 /// Converts the outcome of a wait.
@@ -642,7 +671,7 @@ where
     type Spawned = Result<(), SubmitError<F>>;
 
     fn spawn_with_options(&self, task: F, options: TaskOptions, on_full: OnFull) -> Self::Spawned {
-        self.adopt(task, Some(options), on_full, false)
+        self.adopt(task, Some(options), on_full, false, identity)
     }
 }
 

@@ -26,6 +26,31 @@ pub trait Body: Send + 'static {
     fn into_unstarted(self, plan: Plan) -> UnstartedTask;
 }
 
+/// The body of a schedule with large captures.
+impl<B: Body> Body for Box<B> {
+    type Out = B::Out;
+
+    fn call(&mut self) -> Option<B::Out> {
+        (**self).call()
+    }
+
+    fn plan(&self, plan: Plan) -> Plan {
+        (**self).plan(plan)
+    }
+
+    fn after_panic(&self) -> AfterPanic<B::Out> {
+        (**self).after_panic()
+    }
+
+    fn name() -> &'static str {
+        B::name()
+    }
+
+    fn into_unstarted(self, plan: Plan) -> UnstartedTask {
+        (*self).into_unstarted(plan)
+    }
+}
+
 /// How a schedule goes on after a panic.
 #[derive(Debug)]
 pub enum AfterPanic<T> {

@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use pool_core::internals::{Recorded, TaskOptions};
+use pool_core::internals::{Recorded, TaskOptions, is_large};
 
 use crate::body::{Body, Many, Once, Paced, Step};
 use crate::error::ScheduleError;
@@ -55,7 +55,7 @@ impl<'p> Request<'p> {
         O: Step,
     {
         let Some(plan) = series.plan() else {
-            return Err(ScheduleError::ZeroPeriod(task));
+            return zero_period(task);
         };
         let body = Many {
             task,
@@ -105,11 +105,25 @@ impl<'p> Request<'p> {
         body: B,
         into_task: impl FnOnce(B) -> F,
     ) -> Result<ScheduledHandle<B::Out>, ScheduleError<F>> {
+        if is_large::<B>() {
+            self.schedule_body(first, plan, Box::new(body), |body| into_task(*body))
+        } else {
+            self.schedule_body(first, plan, body, into_task)
+        }
+    }
+
+    fn schedule_body<B: Body, F>(
+        self,
+        first: First,
+        plan: Plan,
+        body: B,
+        into_task: impl FnOnce(B) -> F,
+    ) -> Result<ScheduledHandle<B::Out>, ScheduleError<F>> {
         let Owner { core, members } = self.owner;
         let pool = members.first();
         if !pool.process().is_current() {
             // A thread that the fork left behind may hold a lock, of the clock too.
-            return Err(ScheduleError::Forked(into_task(body)));
+            return reject(ScheduleError::Forked, body, into_task);
         }
         let due = match first {
             First::After(delay) => core.after(delay),
@@ -118,7 +132,23 @@ impl<'p> Request<'p> {
         let recorded = Recorded::of_scheduled(self.options, pool.context());
         match core.schedule(due, plan, recorded, body) {
             Ok(schedule) => Ok(ScheduledHandle::new(schedule, pool.clone(), core.epoch)),
-            Err((reason, body)) => Err(reason.with(into_task(body))),
+            Err((reason, body)) => reject(|task| reason.with(task), body, into_task),
         }
     }
+}
+
+// The errors of large tasks: functions of their own, so that the calls that move a task have no second place for it.
+
+#[cold]
+fn zero_period<T, F>(task: F) -> Result<T, ScheduleError<F>> {
+    Err(ScheduleError::ZeroPeriod(task))
+}
+
+#[cold]
+fn reject<T, B, F>(
+    error: impl FnOnce(F) -> ScheduleError<F>,
+    body: B,
+    into_task: impl FnOnce(B) -> F,
+) -> Result<T, ScheduleError<F>> {
+    Err(error(into_task(body)))
 }

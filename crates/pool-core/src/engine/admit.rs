@@ -254,11 +254,10 @@ pub trait Admit: Send + Sync + Sized + 'static {
         R: Accepts<T>,
     {
         // Before the cell is allocated.
-        if let Err(refused) = self.refuses_with(options.as_ref(), on_full) {
-            return Err(refused.with_task(task));
+        match self.refuses_with(options.as_ref(), on_full) {
+            Ok(()) => self.spawn_in_cell::<R, T>(task, options, on_full),
+            Err(refused) => refuse(refused, task),
         }
-        let spawned = self.spawn_in_cell::<R, T>(task, options, on_full);
-        spawned.map(JoinHandle::of)
     }
 
     /// Moves the task into its cell and spawns it.
@@ -268,14 +267,14 @@ pub trait Admit: Send + Sync + Sized + 'static {
         task: T,
         options: Option<TaskOptions>,
         on_full: OnFull,
-    ) -> Result<RawHandle, SubmitError<T>>
+    ) -> Spawned<R::Value, T>
     where
         R: Accepts<T>,
     {
         let mut handle = self.handle_with::<R, T>(task, options); // Allocated before the lock is taken.
         match self.spawn_cell(&mut handle, on_full) {
-            Ok(()) => Ok(handle),
-            Err(refused) => Err(refused.with_task(handle.into_refused::<R, T>())),
+            Ok(()) => Ok(JoinHandle::of(handle)),
+            Err(refused) => refuse_handle::<R, T, _>(refused, handle),
         }
     }
 
@@ -451,6 +450,25 @@ fn give_back<R: Accepts<T>, T>(refused: SubmitError, job: Option<Task>) -> Submi
     refused.with_task(R::task_of(
         job.expect("a refused job is left where it is").into_body(),
     ))
+}
+
+/// Adds the task of a refused call to the error.
+///
+/// # Errors
+/// Always.
+// A function of its own, as the next one: the frame of a call that moves a large task has no second place for it.
+#[cold]
+pub fn refuse<V, T>(refused: SubmitError, task: T) -> Result<V, SubmitError<T>> {
+    Err(refused.with_task(task))
+}
+
+/// Adds the task of a refused handle to the error.
+#[cold]
+fn refuse_handle<R: Accepts<T>, T, V>(
+    refused: SubmitError,
+    handle: RawHandle,
+) -> Result<V, SubmitError<T>> {
+    refuse(refused, handle.into_refused::<R, T>())
 }
 
 /// A future whose output is mapped to the caller's terms: its task, or a handle.

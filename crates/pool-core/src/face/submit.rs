@@ -153,7 +153,7 @@ impl<R: Runner, A: Admit> WorkerPool<R, A> {
 
     /// Submits a task and returns a handle to its value. Waits as [`submit`](Self::submit) does.
     ///
-    /// Costs one allocation, and another one for a closure of more than a kilobyte or an argument
+    /// Costs one allocation, and another one for a closure of more than 16 KiB or an argument
     /// of more than 56 bytes.
     ///
     /// ```

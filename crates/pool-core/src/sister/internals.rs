@@ -11,6 +11,7 @@
 //! | `multi-pool` | [`build_group`], [`name_of_group`], [`are_at_rest`], [`LoadStats`] | members: building them, and reading their figures without a lock (`scheduled-pool` uses [`are_at_rest`] too) |
 //! | `multi-pool` | [`Ticket`], [`Request`], [`Answer`], [`Enqueued`], [`WaiterCount`], [`Deferred`] | waiting in several wait queues at once, and sections under a lock of the group |
 //! | `pool-util` | [`TaskRef`], [`SpawnCell`], [`Listener`] | joining and cancelling the tasks of a group or scope |
+//! | `pool-util`, `scheduled-pool` | [`is_large`], [`Packed`], [`refuse`] | moving large captures few times |
 //! | `pool-util` | [`Work`], [`job_of`], [`work_of`], [`plain_job`], [`closure_of`], [`Ignored`], [`execute_unseen`], [`CarriedSpan`] | tasks that drain a queue of pieces |
 //! | `pool-util` | [`Demand`], [`Search`], [`Searches`], [`TicketList`], [`JOIN_SPIN`], [`spin_until`], [`look_before_join`], [`take_woken_joiner`], [`has_unparked_joiner`] | searching, spinning and joining as the pool's workers do |
 //! | `pool-util` | [`OptionsHost`], [`PriorityHost`], [`SpawnWithOptions`], [`SubmitWithOptions`], [`AwaitWithOptions`] | a `TaskBuilder` for groups and scopes |
@@ -22,7 +23,7 @@
 //! | `scheduled-pool`, `async-pool` | [`Waiter`], [`WakeList`], [`Events`], [`EventWait`], [`EventFuture`] | waking threads and futures after the lock is unlocked |
 //! | `async-pool` | [`WaitQueue`], [`WaiterEntry`], [`Request`], [`TicketList`] | its own admission, with the same wait queue |
 
-pub use crate::engine::admit::{Admit, AdmitHandle};
+pub use crate::engine::admit::{Admit, AdmitHandle, refuse};
 pub use crate::engine::life::Disposal;
 pub use crate::engine::wait::Awaited;
 pub use crate::engine::wait::Deadline;
@@ -46,7 +47,7 @@ pub use crate::sister::pool_handle::PoolHandle;
 pub use crate::sister::pool_handle::{Entered, Queued, ScheduledTask};
 pub use crate::task::cell::SpawnCell;
 pub use crate::task::closures::Ignored;
-pub use crate::task::erased::{Work, closure_of, job_of, plain_job, work_of};
+pub use crate::task::erased::{Packed, Work, closure_of, is_large, job_of, plain_job, work_of};
 pub use crate::task::handle::{RawHandle, TaskRef};
 pub use crate::task::options::CarriedSpan;
 pub use crate::task::options::Recorded;

@@ -37,6 +37,7 @@ use crate::sched::load::Outcome;
 use crate::sched::ready::Priority;
 use crate::sched::spin::has_unparked_joiner;
 use crate::task::current::{Frame, Running};
+use crate::task::erased::is_large;
 use crate::task::options::{TaskRecord, WaitLimits};
 use crate::task::promise::{End, Joined, Listener, Promise, Promised};
 use crate::task::run::{Resolver, TaskContext, TaskResult, Unrun};
@@ -91,6 +92,46 @@ impl<B: Body> Content for State<B> {
             && let Self::Body(body) = mem::replace(self, Self::Empty)
         {
             *place = Some(body);
+        }
+    }
+
+    fn value(&self) -> Option<&dyn Any> {
+        match self {
+            Self::Value(value) => Some(value),
+            Self::Body(_) | Self::Empty => None,
+        }
+    }
+
+    fn clear(&mut self) {
+        drop(mem::replace(self, Self::Empty));
+    }
+}
+
+/// The content of a cell whose body is [large](is_large): the body's box, then its value.
+enum LargeState<B: Body> {
+    Body(Box<B>),
+    Value(B::Out),
+    Empty,
+}
+
+impl<B: Body> Content for LargeState<B> {
+    fn call(&mut self, context: &TaskContext) {
+        if let Self::Body(body) = mem::replace(self, Self::Empty) {
+            *self = Self::Value(body.call(context));
+        }
+    }
+
+    fn take(&mut self, place: &mut dyn Any) {
+        if let Some(place) = place.downcast_mut::<Option<B::Out>>()
+            && matches!(self, Self::Value(_))
+            && let Self::Value(value) = mem::replace(self, Self::Empty)
+        {
+            *place = Some(value);
+        } else if let Some(place) = place.downcast_mut::<Option<B>>()
+            && matches!(self, Self::Body(_))
+            && let Self::Body(body) = mem::replace(self, Self::Empty)
+        {
+            *place = Some(*body);
         }
     }
 
@@ -208,7 +249,36 @@ impl SpawnCell {
         type_name: fn() -> &'static str,
         record: Option<Box<TaskRecord>>,
     ) -> Arc<Self> {
-        Arc::new(SpawnCell {
+        if is_large::<B>() {
+            Self::named_large(Box::new(body), type_name, record)
+        } else {
+            Self::named_small(body, type_name, record)
+        }
+    }
+
+    #[inline]
+    fn named_small<B: Body>(
+        body: B,
+        type_name: fn() -> &'static str,
+        record: Option<Box<TaskRecord>>,
+    ) -> Arc<Self> {
+        Arc::new(SpawnCell::of(State::Body(body), type_name, record))
+    }
+
+    #[inline(never)]
+    fn named_large<B: Body>(
+        body: Box<B>,
+        type_name: fn() -> &'static str,
+        record: Option<Box<TaskRecord>>,
+    ) -> Arc<Self> {
+        Arc::new(SpawnCell::of(LargeState::Body(body), type_name, record))
+    }
+}
+
+impl<C: Content> SpawnCell<C> {
+    #[inline]
+    fn of(content: C, type_name: fn() -> &'static str, record: Option<Box<TaskRecord>>) -> Self {
+        SpawnCell {
             claim: AtomicClaim(AtomicU8::new(Claim::Unclaimed as u8)),
             ended: AtomicBool::new(false),
             asked: AtomicBool::new(false),
@@ -219,10 +289,12 @@ impl SpawnCell {
                 token: None,
                 promise: Promise::new(),
             }),
-            content: UnsafeCell::new(State::Body(body)),
-        })
+            content: UnsafeCell::new(content),
+        }
     }
+}
 
+impl SpawnCell {
     /// Accesses the content.
     ///
     /// # Safety

@@ -376,6 +376,15 @@ impl WorkTable {
 //    [`take`] of it.
 // 2. The space is not used after that `take`.
 
+/// Captures above this size are boxed by the call that takes them, before they pass over more of the caller's stack, and
+/// stay in the box until they are called. So a task may capture as much as the closure of a plain thread.
+const LARGE: usize = 16 * 1024;
+
+/// Whether a value is too large to be moved from one frame to the next.
+pub const fn is_large<T>() -> bool {
+    size_of::<T>() > LARGE
+}
+
 const WORDS: usize = 7;
 /// In an `UnsafeCell`, because a value with interior mutability may change while it is only borrowed.
 pub(crate) type Space = UnsafeCell<MaybeUninit<[usize; WORDS]>>;
@@ -442,22 +451,25 @@ pub(crate) unsafe fn look<W>(space: &Space) -> &W {
     }
 }
 
-/// A value of a known type in a space.
-pub(crate) struct Packed<T> {
+/// A value in seven words, or in a box if it is larger.
+#[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
+pub struct Packed<T> {
     space: Space,
     of: PhantomData<T>,
 }
 
 impl<T> Packed<T> {
-    pub(crate) fn new(value: T) -> Self {
+    /// Moves a value into the space.
+    pub fn new(value: T) -> Self {
         Self {
             space: put(value),
             of: PhantomData,
         }
     }
 
+    /// Moves the value out.
     #[inline]
-    pub(crate) fn into_inner(self) -> T {
+    pub fn into_inner(self) -> T {
         let mut packed = ManuallyDrop::new(self);
         // SAFETY: `new` put a `T` there, and `ManuallyDrop` prevents a second drop of it.
         unsafe { take(&raw mut packed.space) }

@@ -16,6 +16,7 @@ use std::iter::FusedIterator;
 use std::sync::Arc;
 use std::{fmt, mem};
 
+use pool_core::internals::Packed;
 use sync_shim::atomic::AtomicU64;
 use sync_shim::atomic::Ordering::Relaxed;
 
@@ -148,10 +149,15 @@ where
         self
     }
 
-    fn hand_over(&mut self, item: I::Item) {
+    // A function of its own, whose frame is gone when the item is passed on.
+    fn next_item(&mut self) -> Option<Packed<I::Item>> {
+        self.source.as_mut()?.next().map(Packed::new)
+    }
+
+    fn hand_over(&mut self, item: Packed<I::Item>) {
         let (mapped, number) = (Arc::clone(&self.mapped), self.pulled);
         self.pulled += 1;
-        let task = move || mapped.call(number, item);
+        let task = move || mapped.call(number, item.into_inner());
         let record = self.scope.record();
         let handle = self.scope.spawn_as(self.name, record, task);
         self.handles.push_back(handle);
@@ -208,7 +214,7 @@ where
             if self.scope.queue.is_stranded() && self.help() && self.is_front_finished() {
                 break; // Its result need not wait for more items.
             }
-            match self.source.as_mut().and_then(Iterator::next) {
+            match self.next_item() {
                 Some(item) => self.hand_over(item),
                 None => self.source = None,
             }

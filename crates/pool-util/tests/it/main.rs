@@ -10,6 +10,7 @@ mod group_failing;
 mod group_waits;
 mod keyed;
 mod keyed_limit;
+mod large;
 mod map;
 mod no_threads;
 mod own_waits;

@@ -160,12 +160,10 @@ fn a_groups_cancel_racing_its_owner_in_place_reports_one_end() {
         Some(first.is_ok())
     });
     let cancelled = group.cancel();
-    let expected = match outer.unwrap().join().unwrap() {
-        None => (0, 0),
-        Some(true) => (0, 1),
-        Some(false) => (1, 0),
-    };
-    assert_eq!((cancelled, runs.count()), expected);
+    let ran = outer.unwrap().join().unwrap();
+    assert_eq!(runs.count(), usize::from(ran == Some(true)));
+    // A task that was added after the flag was stored is cancelled by its submitter.
+    assert!(cancelled <= usize::from(ran == Some(false)));
     pool.wait_idle().unwrap();
     end(&pool);
 }

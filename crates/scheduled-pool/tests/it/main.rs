@@ -9,6 +9,7 @@ mod foreign;
 #[cfg(unix)]
 mod forks;
 mod handles;
+mod large;
 mod life;
 mod line;
 mod missed;
