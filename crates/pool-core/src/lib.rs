@@ -174,6 +174,7 @@ mod task {
     pub(crate) mod erased;
     pub(crate) mod handle;
     pub(crate) mod hook;
+    pub(crate) mod large;
     pub(crate) mod options;
     pub(crate) mod promise;
     pub(crate) mod run;

@@ -187,8 +187,8 @@ pub struct Map<I: Iterator, T, E = Infallible> {
     refused: Option<SubmitError>,
     stops: bool,
     over: bool,
-    /// Whether the caller runs all items, because the system has refused a thread.
-    runs_in_caller: bool,
+    /// `Alone` once the system has refused a thread: the caller runs all items.
+    helps: Helps,
     /// A handle that keeps the pool open.
     _host: Box<dyn Any + Send>,
 }
@@ -236,7 +236,7 @@ where
             refused: None,
             stops,
             over: false,
-            runs_in_caller: false,
+            helps: Helps::OnWorker,
             _host: host,
         }
     }
@@ -365,7 +365,7 @@ where
     /// Runs an item before the source is pulled, if no worker may start the item. The source may wait for it.
     fn help_if_stranded(&self) {
         let pool = self.queue.pool();
-        let helps = self.runs_in_caller || pool.is_own_worker() && pool.may_nest();
+        let helps = self.helps == Helps::Alone || pool.is_own_worker() && pool.may_nest();
         if helps && self.queue.is_stranded() {
             self.queue.help(Backlog::start);
         }
@@ -406,7 +406,7 @@ where
             };
             (None, pulled)
         };
-        let added = if self.runs_in_caller {
+        let added = if self.helps == Helps::Alone {
             Ok(self.queue.look(add))
         } else if may_block {
             self.queue.add(add)
@@ -422,7 +422,7 @@ where
             }
             // The item was added.
             Err(SubmitError::NoThread(..)) if may_block => {
-                self.runs_in_caller = true;
+                self.helps = Helps::Alone;
                 Pulled::More
             }
             Err(refused) => {
@@ -436,14 +436,12 @@ where
     /// Waits for results and fetches them. Returns `false` if there are no more.
     fn fetch(&mut self) -> Result<bool, SubmitError> {
         let (nap, mut take) = self.fetching();
-        if !self.runs_in_caller {
-            match self.queue.wait(Helps::OnWorker, nap, &mut take) {
-                Err(SubmitError::NoThread(..)) => self.runs_in_caller = true,
-                fetched => return fetched.map(|fetched| self.fetched(fetched)),
-            }
+        let mut fetched = self.queue.wait(self.helps, nap, &mut take);
+        if let Err(SubmitError::NoThread(..)) = fetched {
+            self.helps = Helps::Alone;
+            fetched = self.queue.wait(self.helps, nap, take);
         }
-        let fetched = self.queue.wait(Helps::Alone, nap, take)?;
-        Ok(self.fetched(fetched))
+        fetched.map(|fetched| self.fetched(fetched))
     }
 
     /// Returns the owner's nap, and the function that takes results out of the backlog.

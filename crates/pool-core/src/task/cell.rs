@@ -37,7 +37,7 @@ use crate::sched::load::Outcome;
 use crate::sched::ready::Priority;
 use crate::sched::spin::has_unparked_joiner;
 use crate::task::current::{Frame, Running};
-use crate::task::erased::is_large;
+use crate::task::large::is_large;
 use crate::task::options::{TaskRecord, WaitLimits};
 use crate::task::promise::{End, Joined, Listener, Promise, Promised};
 use crate::task::run::{Resolver, TaskContext, TaskResult, Unrun};

@@ -376,15 +376,6 @@ impl WorkTable {
 //    [`take`] of it.
 // 2. The space is not used after that `take`.
 
-/// Captures above this size are boxed by the call that takes them, before they pass over more of the caller's stack, and
-/// stay in the box until they are called. So a task may capture as much as the closure of a plain thread.
-const LARGE: usize = 16 * 1024;
-
-/// Whether a value is too large to be moved from one frame to the next.
-pub const fn is_large<T>() -> bool {
-    size_of::<T>() > LARGE
-}
-
 const WORDS: usize = 7;
 /// In an `UnsafeCell`, because a value with interior mutability may change while it is only borrowed.
 pub(crate) type Space = UnsafeCell<MaybeUninit<[usize; WORDS]>>;

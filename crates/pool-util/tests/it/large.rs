@@ -1,4 +1,5 @@
 //! Large captures and items do not overflow the stack of the caller, nor of the worker.
+#![expect(clippy::large_stack_arrays, reason = "their captures are tested")]
 
 use std::hint::black_box;
 use std::thread;
@@ -102,7 +103,7 @@ fn mapped_items_may_be_large() {
     });
     check(move |pool| {
         pool.for_each(items(), |bytes| assert_eq!(sum(&bytes), LARGE))
-            .unwrap()
+            .unwrap();
     });
     check(move |pool| {
         let sum = pool.scope(|scope| {

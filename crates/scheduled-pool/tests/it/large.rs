@@ -1,4 +1,5 @@
 //! Large captures do not overflow the stack of the thread that schedules, nor of the worker.
+#![expect(clippy::large_stack_arrays, reason = "their captures are tested")]
 
 use std::hint::black_box;
 use std::ops::ControlFlow;
