@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde::Deserialize;
 
+use super::imports::imports;
 use crate::workspace::Workspace;
 
 /// A known circle, sorted.
@@ -23,8 +24,8 @@ pub(super) type Modules = BTreeMap<String, String>;
 pub(super) fn check(workspace: &Workspace, known: &[Circle]) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for name in workspace.crates()? {
-        let circles = circles(&modules(workspace, &name)?).into_iter();
-        found.extend(circles.map(|files| Circle {
+        let circles = circles(&modules(workspace, &name)?).context(name.clone())?;
+        found.extend(circles.into_iter().map(|files| Circle {
             name: name.clone(),
             files,
         }));
@@ -55,17 +56,6 @@ pub(super) fn modules(workspace: &Workspace, name: &str) -> Result<Modules> {
     Ok(modules)
 }
 
-/// The modules that a module's text names, except in tests and comments.
-pub(super) fn imports(module: &str, modules: &Modules) -> BTreeSet<String> {
-    let text = &modules[module];
-    let code = text[..end(text)].lines();
-    let code = code.filter_map(|line| line.split("//").next());
-    let paths = code.flat_map(|line| line.split("crate::").skip(1));
-    let mut found: BTreeSet<_> = paths.filter_map(|path| target(path, modules)).collect();
-    found.remove(module);
-    found
-}
-
 /// The end of the code before a text's test module.
 pub(super) fn end(text: &str) -> usize {
     let marks = text.match_indices("\n#[cfg(").map(|(at, _)| at);
@@ -79,21 +69,11 @@ pub(super) fn end(text: &str) -> usize {
     ends.next().unwrap_or(text.len())
 }
 
-/// The longest module that is a prefix of a path.
-fn target(path: &str, modules: &Modules) -> Option<String> {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
-    let path = &path[..path.find(|c| !is_part(c)).unwrap_or(path.len())];
-    let parts: Vec<_> = path.split("::").collect();
-    let lengths = (1..=parts.len()).rev();
-    let mut names = lengths.map(|length| parts[..length].join("::"));
-    names.find(|name| modules.contains_key(name))
-}
-
 /// Sets of modules each of which imports all the others, directly or indirectly.
-fn circles(modules: &Modules) -> Vec<Vec<String>> {
+fn circles(modules: &Modules) -> Result<Vec<Vec<String>>> {
     let arrows = modules.keys();
-    let arrows = arrows.map(|module| (module.as_str(), imports(module, modules)));
-    let arrows: BTreeMap<_, _> = arrows.collect();
+    let arrows = arrows.map(|module| Ok((module.as_str(), imports(module, modules)?)));
+    let arrows: BTreeMap<_, _> = arrows.collect::<Result<_>>()?;
     let reach = |from: &str| {
         let mut reached = BTreeSet::new();
         let mut next = vec![from];
@@ -117,7 +97,7 @@ fn circles(modules: &Modules) -> Vec<Vec<String>> {
             found.insert(circle.map(ToString::to_string).collect());
         }
     }
-    found.into_iter().collect()
+    Ok(found.into_iter().collect())
 }
 
 #[cfg(test)]
@@ -133,11 +113,14 @@ mod tests {
     fn files_that_import_one_another_are_a_circle() {
         let found = circles(&modules(&[
             ("a", "use crate::b::c::{Thing, other};"),
-            ("b::c", "pub(crate) fn f(x: &crate::d::X) {}"),
-            ("d", "use crate::a;\nuse crate::e::E;"),
-            ("e", "// crate::a\n#[cfg(test)]\nmod tests {\nuse crate::a;"),
+            ("b::c", "pub(crate) fn f(x: &super::super::d::X) {}"),
+            ("d", "use super::{a, e::E};"),
+            (
+                "e",
+                "// crate::a\n#[cfg(test)]\nmod tests {\nuse crate::a; }",
+            ),
             ("f", "use crate::a::A;"),
         ]));
-        assert_eq!(found, [["a", "b::c", "d"]]);
+        assert_eq!(found.expect("they are parsed"), [["a", "b::c", "d"]]);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! - *Code lines* are lines in `src` that are neither blank nor a comment, up to a file's test
 //!   module.
-//! - *Imports* are pairs of files of which one names the other by `crate::`. *Rooms* are the
+//! - *Imports* are pairs of files of which one names the other. *Rooms* are the
 //!   files and folders directly below `src`, *arrows* the pairs of rooms with an import, *upward*
 //!   the arrows to a higher layer of `hygiene.toml`.
 //! - A *why-comment* is a run of `//` lines, or a trailing comment, that contains one of
@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Result;
 use xshell::cmd;
 
+use super::imports::imports;
 use super::{circles, forks, last_part};
 use crate::packages;
 use crate::workspace::Workspace;
@@ -56,7 +57,7 @@ pub(super) fn print(workspace: &Workspace, layers: &[Vec<String>], build: bool) 
         pages.add(&page(&text));
     }
     let modules = circles::modules(workspace, "pool-core")?;
-    println!("pool-core: {}", graph(&modules, layers));
+    println!("pool-core: {}", graph(&modules, layers)?);
     let api = workspace.read("docs/api/pool-core.txt")?;
     let of_internals = api.lines().filter(|line| line.contains("::internals::"));
     let (lines, internals) = (api.lines().count(), of_internals.count());
@@ -217,15 +218,15 @@ impl std::fmt::Display for Prose {
     }
 }
 
-fn graph(modules: &circles::Modules, layers: &[Vec<String>]) -> String {
+fn graph(modules: &circles::Modules, layers: &[Vec<String>]) -> Result<String> {
     let room = |module: &str| module.split("::").next().unwrap_or_default().to_owned();
     let layer = |room: &String| layers.iter().position(|layer| layer.contains(room));
     let rooms: BTreeSet<_> = modules.keys().map(|it| room(it)).collect();
-    let mut imports = 0;
+    let mut count = 0;
     let mut arrows: BTreeMap<_, _> = BTreeMap::new();
     for module in modules.keys() {
-        for to in circles::imports(module, modules) {
-            imports += 1;
+        for to in imports(module, modules)? {
+            count += 1;
             let (from, to) = (room(module), room(&to));
             if from != to {
                 let layers = layer(&from).zip(layer(&to));
@@ -237,13 +238,13 @@ fn graph(modules: &circles::Modules, layers: &[Vec<String>]) -> String {
     let upward = upward.map(|((from, to), _)| format!("{from} -> {to}"));
     let upward: Vec<_> = upward.collect();
     let without = rooms.iter().filter(|room| layer(room).is_none()).count();
-    format!(
-        "{imports} imports between files, {} rooms ({without} without a layer), {} arrows, {} upward {}",
+    Ok(format!(
+        "{count} imports between files, {} rooms ({without} without a layer), {} arrows, {} upward {}",
         rooms.len(),
         arrows.len(),
         upward.len(),
         upward.join(", ")
-    )
+    ))
 }
 
 /// Whether a function puts work into a pool, by its name.
@@ -287,7 +288,7 @@ mod tests {
             .into();
         let layers = [vec!["face".to_owned()], vec!["sched".to_owned()]];
         let expected = "2 imports between files, 3 rooms (1 without a layer), 2 arrows, 1 upward sched -> face";
-        assert_eq!(graph(&modules, &layers), expected);
+        assert_eq!(graph(&modules, &layers).expect("they are parsed"), expected);
     }
 
     #[test]

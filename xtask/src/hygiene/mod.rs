@@ -6,6 +6,7 @@
 mod circles;
 mod figures;
 mod forks;
+mod imports;
 mod light;
 mod mentions;
 mod models;
