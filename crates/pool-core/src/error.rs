@@ -501,7 +501,10 @@ impl fmt::Display for BuildError {
                 write!(f, "{workers} workers exceed the capacity of {capacity}")
             }
             Self::Workers { workers, most } => {
-                write!(f, "a pool of futures has from 1 to {most} workers, not {workers}")
+                write!(
+                    f,
+                    "a pool of futures has from 1 to {most} workers, not {workers}"
+                )
             }
             Self::PreallocateUnlimited => f.write_str("an unlimited pool cannot be preallocated"),
             Self::OutOfMemory(refused) => write!(

@@ -157,6 +157,7 @@ mod engine {
     pub(crate) mod admit;
     pub(crate) mod core;
     pub(crate) mod life;
+    pub(crate) mod reserve;
     pub(crate) mod runner;
     pub(crate) mod wait;
     pub(crate) mod worker;
