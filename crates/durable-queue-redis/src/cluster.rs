@@ -25,13 +25,13 @@ use durable_queue::store::Result;
 use redis::{Client, Connection, ConnectionAddr, ConnectionInfo, RedisError, RedisResult, Value};
 use sync_shim::{Clock as _, Mutex, Parker};
 
+use super::checks::{check, field};
+use super::connector::{Connector, client};
 use super::failure::{failure, is_over, moving, no_cluster, no_owner, no_session, no_time};
 use super::layout::{Layout, SLOTS};
-use super::options::{check, field};
 use super::pool::{Failed, Limits, Pool};
-use super::script::Need;
+use super::script::{Need, Way};
 use super::sentinel::at;
-use super::session::{Connector, Way, client};
 
 /// Maximum time for the answer of one node about the cluster.
 const ANSWER: Duration = Duration::from_secs(1);

@@ -16,7 +16,7 @@ use durable_queue::{ErrorKind, StoreError};
 use redis::{Cmd, Connection, RedisResult};
 
 use super::failure::bad_prefix;
-use super::session::Way;
+use super::script::Way;
 
 /// The version of keys and records that this crate writes.
 ///

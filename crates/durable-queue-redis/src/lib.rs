@@ -61,7 +61,9 @@
 
 #![forbid(unsafe_code)]
 
+mod checks;
 mod cluster;
+mod connector;
 mod failure;
 mod layout;
 mod listen;

@@ -1,4 +1,4 @@
-//! Options for opening a store, and checks of the server.
+//! Options for opening a store.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,18 +9,17 @@ use durable_queue::store::Result;
 use redis::io::tcp::TcpSettings;
 use redis::{
     Client, Connection, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
-    RedisError, RedisResult,
 };
 
+use super::checks::check;
 use super::cluster::Cluster;
-use super::failure::{
-    evicts, has_database, no_address, no_name, no_session, too_old, unreadable_address,
-};
+use super::connector::{Connector, client};
+use super::failure::{has_database, no_address, no_name, no_session, unreadable_address};
 use super::layout::Layout;
 use super::pool::Pool;
 use super::script::Scripts;
 use super::sentinel::Master;
-use super::session::{Connector, Replicas, Server, Servers, Sessions, client};
+use super::session::{Replicas, Server, Servers, Sessions};
 use super::{RedisStore, Shared};
 
 /// Default maximum number of sessions for calls of the application. A store that hands out jobs has two more:
@@ -32,9 +31,6 @@ pub const PREFIX: &str = "durable";
 pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Default time limit for starting a session.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The oldest server version that supports the scripts' first lines.
-const OLDEST: u32 = 7;
 
 /// Options for opening a [`RedisStore`]. Created by [`RedisStore::options`].
 #[derive(Clone)]
@@ -159,7 +155,7 @@ impl RedisOptions {
     /// Like [`open`](Self::open).
     pub fn open_client(self, client: &Client) -> Result<RedisStore> {
         let address = client.get_connection_info().clone();
-        let client = super::session::client(parsed(address, false)?)?;
+        let client = super::connector::client(parsed(address, false)?)?;
         self.open_server(Server::At(client))
     }
 
@@ -323,39 +319,6 @@ fn may_publish(connection: &mut Connection, layout: &Layout) -> Result<()> {
     let mut publish = redis::cmd("PUBLISH");
     let published = publish.arg(layout.channel()).arg("").exec(connection);
     published.map_err(|error| no_session(&error))
-}
-
-/// Checks that the server is supported.
-pub(super) fn check(connection: &mut Connection) -> Result<()> {
-    let failed = |error: RedisError| no_session(&error);
-    let info = info(connection, "server").map_err(failed)?;
-    // Valkey reports a compatible version of Redis here.
-    let version = field(&info, "redis_version");
-    let major = version.split('.').next().and_then(|it| it.parse().ok());
-    if major.is_some_and(|major: u32| major < OLDEST) {
-        return Err(too_old(version));
-    }
-    if may_evict(connection).map_err(failed)? {
-        return Err(evicts());
-    }
-    Ok(())
-}
-
-/// Returns whether the server may delete jobs to free memory.
-pub(super) fn may_evict(connection: &mut Connection) -> RedisResult<bool> {
-    let info = info(connection, "memory")?;
-    // `volatile` policies delete only keys that expire, and the store's keys do not.
-    Ok(field(&info, "maxmemory_policy").starts_with("allkeys"))
-}
-
-pub(super) fn info(connection: &mut Connection, section: &str) -> RedisResult<String> {
-    redis::cmd("INFO").arg(section).query(connection)
-}
-
-pub(super) fn field<'a>(info: &'a str, name: &str) -> &'a str {
-    let mut lines = info.lines();
-    let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    value.unwrap_or_default()
 }
 
 #[cfg(all(test, not(anthill_loom)))]

@@ -9,10 +9,10 @@ use redis::{Connection, RedisError, RedisResult};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync_shim::{Clock as _, Mutex};
 
+use super::checks::may_evict;
+use super::connector::set_limit;
 use super::failure::{evicts, failure, is_over, no_session, no_time};
-use super::options::may_evict;
 use super::script::Need;
-use super::session::set_limit;
 
 /// A session idle for this long is checked before a call that [must be sure](Need::Sure).
 const IDLE: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! The scripts.
+//! The scripts, and the way of their calls to a node.
 //!
 //! # Invariants
 //! 1. A script's text is the same for all calls of a store; a call's values are arguments.
@@ -7,7 +7,7 @@
 
 use std::sync::OnceLock;
 
-use redis::Script;
+use redis::{Connection, RedisResult, Script};
 
 /// A call of the server.
 #[derive(Clone, Copy, Debug)]
@@ -149,6 +149,24 @@ pub(super) enum Need {
 impl Need {
     pub(super) fn is_sure(self) -> bool {
         matches!(self, Self::Sure | Self::Push)
+    }
+}
+
+/// Way of a command to a node of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Direct,
+    /// A node that does not have the slot yet accepts the next command.
+    Asking,
+}
+
+impl Way {
+    /// Must be called before each command.
+    pub(super) fn prepare(self, connection: &mut Connection) -> RedisResult<()> {
+        match self {
+            Self::Direct => Ok(()),
+            Self::Asking => redis::cmd("ASKING").exec(connection),
+        }
     }
 }
 

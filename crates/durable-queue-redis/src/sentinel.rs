@@ -11,9 +11,9 @@ use redis::{Client, Connection, ConnectionAddr, ConnectionInfo};
 use sync_shim::Clock as _;
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use super::checks::{field, info};
+use super::connector::{Connector, client};
 use super::failure::{no_session, no_time, not_a_master, unknown_master};
-use super::options::{field, info};
-use super::session::{Connector, client};
 
 /// Maximum time for the answer of one sentinel, or of the server that it names.
 const ANSWER: Duration = Duration::from_secs(1);

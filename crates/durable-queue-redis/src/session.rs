@@ -14,38 +14,19 @@
 use std::fmt;
 use std::time::Duration;
 
-use durable_queue::internals::SharedClock;
 use durable_queue::store::{Result, call_limit};
-use redis::{Client, Cmd, Connection, ConnectionInfo, RedisError, RedisResult, Value};
+use redis::{Client, Cmd, Connection, RedisResult, Value};
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::cluster::Cluster;
-use super::failure::{is_unknown_script, no_session, unconfirmed, unreadable_address};
+use super::connector::Connector;
+use super::failure::{is_unknown_script, no_session, unconfirmed};
 use super::layout::{KEYS, Layout};
 use super::pool::{Failed, Limits, Pool};
-use super::script::{Call, Need, Scripts};
+use super::script::{Call, Need, Scripts, Way};
 use super::sentinel::Master;
 
-/// Settings of new sessions.
-#[derive(Clone)]
-pub(super) struct Connector {
-    pub(super) connect_timeout: Duration,
-    pub(super) response_timeout: Duration,
-    pub(super) layout: Layout,
-    pub(super) clock: SharedClock,
-}
-
 impl Connector {
-    /// Starts a session without checking the version. `limit` applies to the start and to each response.
-    pub(super) fn dial(&self, client: &Client, limit: Duration) -> Result<Connection> {
-        let failed = |error: RedisError| no_session(&error);
-        let timeout = self.connect_timeout.min(limit);
-        let connection = client.get_connection_with_timeout(timeout);
-        let connection = connection.map_err(failed)?;
-        set_limit(&connection, self.response_timeout.min(limit)).map_err(failed)?;
-        Ok(connection)
-    }
-
     /// Starts a session with a server that has all keys. The version is checked each time, because the server
     /// may have been replaced, or a newer version of this crate may have written the keys.
     pub(super) fn connect(&self, server: &Server, limit: Duration) -> Result<Connection> {
@@ -59,39 +40,11 @@ impl Connector {
     }
 }
 
-pub(super) fn set_limit(connection: &Connection, limit: Duration) -> RedisResult<()> {
-    connection.set_read_timeout(Some(limit))?;
-    connection.set_write_timeout(Some(limit))
-}
-
-/// Returns a client of an address that has been parsed.
-pub(super) fn client(address: ConnectionInfo) -> Result<Client> {
-    Client::open(address).map_err(|_| unreadable_address())
-}
-
 /// A server that has all keys.
 pub(super) enum Server {
     At(Client),
     /// The current master of several servers.
     Master(Master),
-}
-
-/// Way of a command to a node of a cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    Direct,
-    /// A node that does not have the slot yet accepts the next command.
-    Asking,
-}
-
-impl Way {
-    /// Must be called before each command.
-    pub(super) fn prepare(self, connection: &mut Connection) -> RedisResult<()> {
-        match self {
-            Self::Direct => Ok(()),
-            Self::Asking => redis::cmd("ASKING").exec(connection),
-        }
-    }
 }
 
 /// The number of replicas that must have a change before its call is answered, and for how long to wait.
