@@ -1,17 +1,19 @@
-//! The default pool of the process. Created at its first use, never dropped.
+//! The default pool of each process. Created at its first use, never dropped.
 //!
 //! Libraries should build their own pool, because the whole process shares the configuration, tuning and
 //! release of this one.
 //!
 //! # Invariants
-//! 1. There is at most one default pool. All calls use the same one, even if they race to create it.
+//! 1. A process has at most one default pool. All calls use the same one, even if they race to create it.
 //! 2. Creating it starts no thread, unless the builder given to [`configure`] asks for one.
 //! 3. User code (a builder's hooks and gate) runs without a lock.
+//! 4. A forked child has a pool of its own, with the settings of its parent's.
 
-use std::sync::OnceLock;
 use std::{error, fmt};
 
+use pool_core::internals::build_unstaffed;
 use pool_core::{BuildError, Builder, Closures, Pool};
+use sync_shim::PerProcess;
 
 /// Name of the default pool, unless [`configure`] sets another.
 pub const DEFAULT_POOL_NAME: &str = "anthill";
@@ -20,7 +22,14 @@ pub const DEFAULT_POOL_NAME: &str = "anthill";
 const LEAST_CAPACITY: usize = 512;
 const CAPACITY_PER_CORE: usize = 8;
 
-static POOL: OnceLock<Pool> = OnceLock::new();
+static POOL: PerProcess<Made> = PerProcess::new();
+
+/// The default pool of one process.
+struct Made {
+    pool: Pool,
+    /// Builds the pools of forked children.
+    settings: Builder<Closures>,
+}
 
 /// Returns the default pool, which the functions of this crate use. The first call creates it.
 ///
@@ -28,16 +37,22 @@ static POOL: OnceLock<Pool> = OnceLock::new();
 /// `anthill-N`. The other settings are the [defaults](crate::guide#the-defaults) of [`Builder`].
 ///
 /// The pool is never dropped, and the process does not wait for its tasks when `main` returns: call
-/// [`wait_idle`](crate::wait_idle) first. A forked child inherits the pool without its workers: see
-/// [`guide::forking`](crate::guide::forking).
+/// [`wait_idle`](crate::wait_idle) first.
 ///
-/// This call starts no thread. It blocks only briefly, while another thread creates the pool.
+/// A forked child has a default pool of its own, with the same settings, and without the tasks and the workers of
+/// its parent's: see [`guide::forking`](crate::guide::forking). So a reference that was returned before the fork is
+/// that of the parent's pool.
+///
+/// This call starts no thread, and never blocks.
 pub fn default_pool() -> &'static Pool {
-    POOL.get_or_init(usual)
+    &POOL
+        .get_or_init(|parents| Made::of(parents.map(|it| &it.settings)))
+        .pool
 }
 
 /// Creates the default pool from `builder`. Programs call this once, before the first use of the pool.
-/// Libraries should not call it.
+/// Libraries should not call it. A forked child may call it before its own first use, to replace the inherited
+/// settings.
 ///
 /// ```
 /// use anthill::Pool;
@@ -50,7 +65,7 @@ pub fn default_pool() -> &'static Pool {
 /// ```
 ///
 /// # Errors
-/// [`AlreadyMade`](ConfigureError::AlreadyMade), with the builder, if the pool already exists.
+/// [`AlreadyMade`](ConfigureError::AlreadyMade), with the builder, if this process's pool already exists.
 /// [`Build`](ConfigureError::Build) if the builder fails; the pool can then still be configured. If another
 /// thread creates the pool during the call, workers that the builder starts ahead may run for a moment.
 pub fn configure(builder: Builder<Closures>) -> Result<&'static Pool, ConfigureError> {
@@ -58,11 +73,12 @@ pub fn configure(builder: Builder<Closures>) -> Result<&'static Pool, ConfigureE
     if POOL.get().is_some() {
         return too_late(builder);
     }
-    // Built outside of the cell, because a builder may call user code, which may use the default pool.
+    // Before it is set, because a builder may call user code, which may use the default pool.
     let pool = builder.clone().build().map_err(ConfigureError::Build)?;
-    match POOL.set(pool) {
-        Ok(()) => Ok(default_pool()),
-        Err(_late) => too_late(builder), // Dropping the new pool releases it.
+    let settings = builder;
+    match POOL.set(Made { pool, settings }) {
+        Ok(made) => Ok(&made.pool),
+        Err(late) => too_late(late.settings), // Dropping the new pool releases it.
     }
 }
 
@@ -102,12 +118,22 @@ impl error::Error for ConfigureError {
     }
 }
 
-/// Builds the default pool of a program that does not call [`configure`].
-fn usual() -> Pool {
+impl Made {
+    /// Builds the pool from the `settings` of the parent process, or from those of a program that does not call
+    /// [`configure`].
+    fn of(settings: Option<&Builder<Closures>>) -> Self {
+        let settings = settings.cloned().unwrap_or_else(usual);
+        // No worker starts ahead, because no caller could be told that it was refused.
+        let pool = build_unstaffed(settings.clone());
+        let pool = pool.expect("the settings are valid, and no thread is started ahead");
+        Self { pool, settings }
+    }
+}
+
+/// Settings of a program that does not call [`configure`].
+fn usual() -> Builder<Closures> {
     let cores = sync_shim::thread::available_parallelism();
     Pool::builder()
         .name(DEFAULT_POOL_NAME)
         .capacity(LEAST_CAPACITY.max(CAPACITY_PER_CORE * cores))
-        .build()
-        .expect("the settings are valid, and no thread is started ahead")
 }

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 use delay_queue::{DelayHeap, EntryId};
-use pool_core::{Clock, Timeout};
+use pool_core::Timeout;
 use sync_shim::atomic::{AtomicU64, Ordering::SeqCst};
 use sync_shim::foreign::{drop_quietly, wake};
-use sync_shim::{Alarm, Mutex};
+use sync_shim::{Deadline, Mutex};
 
 use crate::admission::has_slack;
 use crate::worker::{WorkerRef, last_now, with_current};
@@ -138,7 +138,7 @@ enum Timer {
     /// Of the monotonic clock. Without a deadline it never ends. With an alarm once it was polled.
     Outside {
         deadline: Option<Instant>,
-        alarm: Option<Box<(Waker, Alarm)>>,
+        alarm: Option<Box<Deadline>>,
     },
 }
 
@@ -215,29 +215,21 @@ impl Sleep {
         let Some(when) = self.deadline() else {
             return Poll::Pending;
         };
-        if outside().now() >= when {
-            self.disarm();
-            return Poll::Ready(());
+        if !matches!(self.0, Timer::Outside { .. }) {
+            self.disarm(); // Made on a worker, and moved here.
+            let (deadline, alarm) = (Some(when), None);
+            self.0 = Timer::Outside { deadline, alarm };
         }
-        if let Timer::Outside { alarm, .. } = &self.0
-            && let Some(alarm) = alarm
-            && alarm.0.will_wake(context.waker())
-        {
-            return Poll::Pending;
-        }
-        self.disarm();
-        // USER CODE: the waker's clone.
-        let waker = context.waker().clone();
-        let alarm = if let Ok(alarm) = outside().wake_at(when, waker.clone()) {
-            Some(Box::new((waker, alarm)))
-        } else {
-            // Without an alarm thread the only way to keep the time is to look again at once.
-            wake(waker);
-            None
+        let Timer::Outside { alarm, .. } = &mut self.0 else {
+            unreachable!("it was made one of these");
         };
-        let deadline = Some(when);
-        self.0 = Timer::Outside { deadline, alarm };
-        Poll::Pending
+        // A refused alarm thread delays this poll, and does not end the sleep early.
+        let alarm = alarm.get_or_insert_with(|| Box::new(Deadline::new(Some(when))));
+        let polled = alarm.poll(&outside(), context.waker());
+        if polled.is_ready() {
+            self.disarm();
+        }
+        polled
     }
 
     /// Makes a sleep that has ended end again, later by `period`.
@@ -271,13 +263,8 @@ impl Sleep {
                 drop_quietly(removed);
             }
             Timer::Outside { alarm, .. } => {
-                // First the alarm: it may still wake.
-                if let Some(alarm) = alarm.take() {
-                    let (waker, alarm) = *alarm;
-                    drop(alarm);
-                    // USER CODE: the drop of a waker. A panic is caught.
-                    drop_quietly(waker);
-                }
+                // USER CODE: the drop of a waker. A panic is caught.
+                drop_quietly(alarm.take());
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 
 use crossbeam_channel::{Receiver, Select, Sender, bounded};
-use sync_shim::thread::{JoinHandle, ThreadOptions, set_precise_timers, spawn_thread};
+use sync_shim::thread::{JoinHandle, ThreadOptions, set_precise_timers, spawn_service};
 use sync_shim::{Clock, Process};
 
 use crate::error::STAYED;
@@ -77,7 +77,7 @@ impl<T: Send + 'static, C: Clock> DelayQueue<T, C> {
             name: Some("anthill-feeder"),
             ..ThreadOptions::default()
         };
-        let thread = spawn_thread(options, body)?;
+        let thread = spawn_service(options, body)?;
         Ok((
             receiver,
             Feeder {

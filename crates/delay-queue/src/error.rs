@@ -117,7 +117,9 @@ pub enum TakeError {
     Empty,
     /// No entry is due, and the call must not wait.
     NotDue,
-    /// Only futures wait, and the alarm that would wake them could not be set.
+    /// Only futures wait, and the queue's clock could set no alarm that would wake them; for example, because
+    /// its runtime has ended. Not an error of the default clock: if the operating system refuses its thread,
+    /// the polls of the futures keep the time.
     NoAlarm(Arc<io::Error>),
     /// The call would wait, and the queue belongs to the parent of this forked process.
     Forked,

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use durable_queue::internals::SharedClock;
 use durable_queue::store::Result;
 use durable_queue::{ErrorKind, StoreError};
-use sync_shim::thread::{ThreadOptions, spawn_thread};
+use sync_shim::thread::{ThreadOptions, spawn_service};
 use sync_shim::{Clock, Parker};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::mpsc::{Sender, channel};
@@ -67,7 +67,7 @@ impl Driver {
             name: Some("durable-sockets"),
             ..ThreadOptions::default()
         };
-        let thread = spawn_thread(options, move || {
+        let thread = spawn_service(options, move || {
             // Created here: dropping it on a thread that runs a runtime would panic.
             match Builder::new_current_thread().enable_all().build() {
                 Ok(runtime) => {

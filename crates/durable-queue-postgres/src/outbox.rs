@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use durable_queue::internals::{SharedClock, called};
 use durable_queue::store::Result;
 use durable_queue::{FIRST_PAUSE, LONGEST_PAUSE, StoreTime};
-use sync_shim::thread::{ThreadOptions, spawn_thread};
+use sync_shim::thread::{ThreadOptions, spawn_service};
 use sync_shim::{Clock, Mutex, Parker};
 
 use super::Shared;
@@ -86,7 +86,7 @@ impl Outbox {
                 name: Some("durable-outbox"),
                 ..ThreadOptions::default()
             };
-            state.has_thread = spawn_thread(options, move || run(&weak, &parker)).is_ok();
+            state.has_thread = spawn_service(options, move || run(&weak, &parker)).is_ok();
         }
         !state.has_thread
     }

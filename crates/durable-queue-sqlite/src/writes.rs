@@ -21,7 +21,7 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
 use sync_shim::Process;
 use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
-use sync_shim::thread::{ThreadOptions, spawn_thread};
+use sync_shim::thread::{ThreadOptions, spawn_service};
 
 /// Time from the first write after a pause to the first look. Most commits are visible by then.
 const FIRST_LOOK: Duration = Duration::from_millis(1);
@@ -67,7 +67,7 @@ impl Listening {
             name: Some("durable-writes"),
             ..ThreadOptions::default()
         };
-        drop(spawn_thread(options, move || listener.run(&mut look))?);
+        drop(spawn_service(options, move || listener.run(&mut look))?);
         Ok(listening)
     }
 }

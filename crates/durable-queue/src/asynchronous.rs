@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use sync_shim::foreign::drop_quietly;
 use sync_shim::waiter::Waiter;
-use sync_shim::{Clock, Timeout};
+use sync_shim::{Clock, Deadline, Timeout};
 
 use crate::batch::Push;
 use crate::call::{CallFuture, answer_of};
@@ -375,19 +375,19 @@ impl Control {
     /// Waits until the pump has ended. Returns false if `deadline` passes first, or in a forked child.
     async fn end_async(&self, deadline: Option<Instant>) -> bool {
         let woken = Reply::new();
-        let waker = || Waker::from(Arc::clone(&woken));
-        self.wake_at_end(Waiter::Task(waker()));
-        // Without an alarm the pump still ends at the deadline, unless its store does not answer.
-        let alarm = deadline.map(|when| self.clock.wake_at(when, waker()));
+        self.wake_at_end(Waiter::Task(Waker::from(Arc::clone(&woken))));
+        let mut limit = Deadline::new(deadline);
         poll_fn(|context| {
             if self.is_forked() {
                 return Poll::Ready(());
             }
             // USER CODE: the waker's clone. Before the lock is taken. A panic is the poller's.
-            woken.look(Waiter::Task(context.waker().clone()))
+            match woken.look(Waiter::Task(context.waker().clone())) {
+                Poll::Pending => limit.poll(&self.clock, context.waker()),
+                ready @ Poll::Ready(()) => ready,
+            }
         })
         .await;
-        drop(alarm);
         !self.is_forked() && self.is_over()
     }
 }

@@ -20,7 +20,7 @@ use std::task::{Context, Poll, Wake};
 use std::time::Duration;
 
 use sync_shim::foreign::{discard, guarded};
-use sync_shim::thread::{ThreadOptions, spawn_thread};
+use sync_shim::thread::{ThreadOptions, spawn_service};
 use sync_shim::waiter::Waiter;
 use sync_shim::{Clock, Mutex, Parker, Process};
 
@@ -197,7 +197,7 @@ impl CallThreads {
             ..ThreadOptions::default()
         };
         let threads = Arc::clone(self);
-        spawn_thread(options, move || threads.serve()).map(drop)
+        spawn_service(options, move || threads.serve()).map(drop)
     }
 
     /// A thread could not be started. If there is no other one, no waiting job would be called.

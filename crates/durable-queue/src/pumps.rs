@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use sync_shim::foreign::{discard, drop_quietly, guarded};
-use sync_shim::thread::{JoinHandle, ThreadOptions, set_precise_timers, spawn_thread};
+use sync_shim::thread::{JoinHandle, ThreadOptions, set_precise_timers, spawn_service};
 use sync_shim::{Clock, Condvar, Mutex, Parker};
 
 use crate::clock::SharedClock;
@@ -156,7 +156,7 @@ impl Pumps {
             let (pumps, parker) = (Arc::clone(self), parker.clone());
             move || pumps.serve(thread, &parker)
         };
-        let handle = spawn_thread(options, body)?;
+        let handle = spawn_service(options, body)?;
         state.handles.insert(thread, handle);
         state.roster.started(thread, parker);
         Ok(())

@@ -4,19 +4,17 @@ use std::error;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use sync_shim::waiter::Waiter;
-use sync_shim::{Clock, Parker, Timeout};
+use sync_shim::{Clock, Deadline, Parker, Timeout};
 
 use crate::call::CallFuture;
 use crate::control::Control;
-use crate::error::{ErrorKind, StoreError};
+use crate::error::StoreError;
 use crate::job::JobId;
 use crate::payload::Payload;
 use crate::queue::DurableQueue;
-use crate::reply::Reply;
 use crate::shared::Shared;
 use crate::store::{DoneJob, Fate, Result, Store};
 
@@ -148,7 +146,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// Async version of [`result`](Self::result): see [`CallFuture`]. Dropping it ends the wait.
     ///
     /// # Errors
-    /// See [`ResultError`]. [`ErrorKind::NoThread`] if no thread could be started for a call or for the clock.
+    /// See [`ResultError`]. [`ErrorKind::NoThread`] if no thread could be started for a call.
     pub fn result_async(&self, id: JobId) -> CallFuture<Result<DoneJob, ResultError>> {
         let shared = Arc::clone(self.shared());
         CallFuture::new(async move {
@@ -160,7 +158,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
                     return result;
                 }
                 let next = looks.next(shared.control.clock.now());
-                shared.control.sleep_async(next).await?;
+                shared.control.sleep_async(next).await;
             }
         })
     }
@@ -193,21 +191,14 @@ impl Looks {
 }
 
 impl Control {
-    async fn sleep_async(&self, until: Instant) -> Result<(), ResultError> {
-        let woken = Reply::new();
-        let alarm = self.clock.wake_at(until, Waker::from(Arc::clone(&woken)));
-        let alarm = alarm.map_err(|error| {
-            ResultError::Store(StoreError::new(ErrorKind::NoThread).with_source(error))
-        })?;
+    async fn sleep_async(&self, until: Instant) {
+        let mut limit = Deadline::new(Some(until));
         poll_fn(|context| {
             if self.is_forked() {
                 return Poll::Ready(()); // The next look tells.
             }
-            // USER CODE: the waker's clone. Before the lock is taken. A panic is the poller's.
-            woken.look(Waiter::Task(context.waker().clone()))
+            limit.poll(&self.clock, context.waker())
         })
         .await;
-        drop(alarm);
-        Ok(())
     }
 }

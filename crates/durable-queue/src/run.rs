@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use sync_shim::foreign::{discard, drop_quietly, guarded};
 use sync_shim::waiter::Waiter;
-use sync_shim::{Alarm, Clock};
+use sync_shim::{Clock, Deadline};
 
 use crate::calls::{Ticket, Wanted};
 use crate::command::{Command, Ready};
@@ -173,9 +173,7 @@ enum Stage {
     Taking(Option<(Ticket, usize)>),
     /// The queue is closed. The futures are dropped when the time of the grace has come.
     Ending {
-        until: Option<Instant>,
-        #[expect(dead_code, reason = "held for its drop")]
-        alarm: Option<Alarm>,
+        grace: Deadline,
     },
     /// All futures have ended.
     Settling {
@@ -321,13 +319,22 @@ impl<S: Store, A> Dispatch<S, A> {
             }
         }
         self.shared.send(&mut self.done);
-        if let Stage::Ending { until, .. } = &self.stage {
-            let now = self.shared.control.clock.now();
-            let is_late = until.is_some_and(|until| until <= now) && self.set.len() > 0;
+        if let Stage::Ending { grace } = &mut self.stage {
+            let clock = &self.shared.control.clock;
+            let event = self.set.event();
+            // USER CODE: the clock. With one that panics the grace cannot be kept, so it ends at once.
+            let mut is_up = || match guarded(|| grace.poll(clock, &event)) {
+                Ok(time) => time.is_ready(),
+                Err(payload) => {
+                    discard(payload);
+                    true
+                }
+            };
+            let is_late = self.set.len() > 0 && is_up();
             if is_late {
                 self.set.clear();
                 // Their releases need one more answer of the store. After a lease the jobs are free in any case.
-                let deadline = now.checked_add(self.shared.config.lease);
+                let deadline = clock.after(self.shared.config.lease);
                 self.shared.control.close(deadline);
             }
             if self.set.len() == 0 {
@@ -353,24 +360,9 @@ impl<S: Store, A> Dispatch<S, A> {
     fn begin_to_end(&mut self) {
         self.lanes.clear(&mut self.done);
         let clock = &self.shared.control.clock;
-        let mut until = self.limits.grace.and_then(|grace| clock.after(grace));
-        let mut alarm = None;
-        if let Some(when) = until.filter(|_| self.set.len() > 0) {
-            let event = self.set.event();
-            // USER CODE: the clock. Without an alarm the grace cannot be kept, so it ends at once.
-            match guarded(|| clock.wake_at(when, event)) {
-                Ok(Ok(set)) => alarm = Some(set),
-                Ok(Err(error)) => {
-                    drop_quietly(error);
-                    until = Some(clock.now());
-                }
-                Err(payload) => {
-                    discard(payload);
-                    until = Some(clock.now());
-                }
-            }
-        }
-        self.set_stage(Stage::Ending { until, alarm });
+        let until = self.limits.grace.and_then(|grace| clock.after(grace));
+        let grace = Deadline::new(until);
+        self.set_stage(Stage::Ending { grace });
     }
 
     fn set_stage(&mut self, stage: Stage) {

@@ -365,7 +365,7 @@ where
     /// Runs an item before the source is pulled, if no worker may start the item. The source may wait for it.
     fn help_if_stranded(&self) {
         let pool = self.queue.pool();
-        let helps = self.helps == Helps::Alone || pool.is_own_worker() && pool.may_nest();
+        let helps = self.helps == Helps::Alone || pool.is_own_worker();
         if helps && self.queue.is_stranded() {
             self.queue.help(Backlog::start);
         }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use delay_queue::EntryId;
 use delay_queue::epoch::Epoch;
-use sync_shim::thread::{ThreadOptions, set_precise_timers, spawn_thread};
+use sync_shim::thread::{ThreadOptions, set_precise_timers, spawn_service};
 use sync_shim::{Clock, Mutex, Parker};
 
 use crate::error::{Reason, ResetError};
@@ -135,7 +135,7 @@ impl<S: Executor> Core<S> {
             gate: None,
         };
         let core = Arc::clone(self);
-        spawn_thread(options, move || {
+        spawn_service(options, move || {
             set_precise_timers();
             serve(&core);
         })

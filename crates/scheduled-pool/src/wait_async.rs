@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use pool_core::internals::{Deadline, EventFuture, Events};
+use pool_core::internals::{EventFuture, Events};
 use pool_core::{Timeout, WaitError};
+use sync_shim::Deadline;
 
 use crate::base::{Base, Members};
 use crate::pool::ScheduledPool;
@@ -104,9 +105,10 @@ impl Future for StateFuture {
                 continue;
             }
             // As in the blocking calls: the task that polls keeps its own pool from coming to rest.
+            let waker = context.waker();
             let gives_up = if this.members.is_own_worker() {
                 WaitError::WouldDeadlock
-            } else if this.deadline.has_passed(&*this.core.clock, context.waker()) {
+            } else if this.deadline.poll(&*this.core.clock, waker).is_ready() {
                 WaitError::TimedOut
             } else {
                 return Poll::Pending;

@@ -10,7 +10,7 @@
 //! portable or more convenient than the one it replaces.
 //!
 //! # Guarantees
-//! 1. The interface is the same with and without the cfg: `parking_lot`'s (no poisoning, guards,
+//! 1. The interface is the same with and without the cfg: like `parking_lot`'s (no poisoning, guards,
 //!    `wait(&mut guard)`).
 //! 2. No item reads a clock by itself; timed waits take a point in time and go through a [`Clock`].
 //! 3. A [`Parker`] has a word of its own. `std::thread::park` is not used, so a task that parks its
@@ -46,6 +46,9 @@ mod lock;
 #[cfg(anthill_loom)]
 pub mod model;
 mod parker;
+mod per_process;
+#[cfg(not(anthill_loom))]
+mod service;
 mod statics;
 pub mod thread;
 mod timeout;
@@ -55,12 +58,15 @@ mod yielding;
 
 #[cfg(anthill_loom)]
 pub use clock::alarms;
-pub use clock::{Alarm, Clock, ManualClock, wake_at};
+pub use clock::{
+    Alarm, Clock, Deadline, LONGEST_PACE, ManualClock, Time, is_refused, pace, wake_at,
+};
 #[cfg(not(anthill_loom))]
 pub use clock::{MonotonicClock, PlainClock};
 pub use futex::Futex;
 pub use lock::{Condvar, Mutex, MutexGuard};
 pub use parker::{Parker, ThreadParker};
+pub use per_process::PerProcess;
 #[cfg(anthill_loom)]
 #[doc(hidden)]
 pub use runtime::thread_local;

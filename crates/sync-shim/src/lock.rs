@@ -1,28 +1,31 @@
 //! `Mutex` and `Condvar` with `parking_lot`'s interface: no poison, `wait` borrows the guard.
+//!
+//! On the machine they are std's. `parking_lot`'s have a table of waiting threads in a static, which a forked
+//! child inherits with the entries of threads that do not exist there, and whose memory its own threads reuse.
 
-#[cfg(not(anthill_loom))]
-pub use parking_lot::{Condvar, Mutex, MutexGuard};
-
-#[cfg(anthill_loom)]
 pub use twin::{Condvar, Mutex, MutexGuard};
 
-#[cfg(anthill_loom)]
 #[expect(clippy::missing_panics_doc, reason = "a guard is never seen empty")]
 mod twin {
     use std::fmt;
     use std::ops::{Deref, DerefMut};
     use std::sync::{PoisonError, TryLockError};
+    #[cfg(not(anthill_loom))]
+    use std::time::Instant;
 
+    #[cfg(anthill_loom)]
     use crate::runtime;
+    #[cfg(not(anthill_loom))]
+    use std as runtime;
 
-    /// A lock that the model's runtime schedules.
+    /// A lock without poison. In a model, the model's runtime schedules it.
     pub struct Mutex<T>(runtime::sync::Mutex<T>);
 
     /// Exclusive access to the value of a [`Mutex`].
     pub struct MutexGuard<'a, T>(Option<runtime::sync::MutexGuard<'a, T>>);
 
-    /// A condition variable that the model's runtime schedules. It has no spurious wake-ups and
-    /// never times out: a model that needs either uses a thread for it.
+    /// A condition variable. In a model it has no spurious wake-ups and never times out: a model that
+    /// needs either uses a thread for it.
     #[derive(Debug)]
     pub struct Condvar(runtime::sync::Condvar);
 
@@ -30,16 +33,25 @@ mod twin {
 
     impl<T> Mutex<T> {
         /// Creates a free lock that protects `value`.
+        #[cfg(not(anthill_loom))]
+        pub const fn new(value: T) -> Self {
+            Self(runtime::sync::Mutex::new(value))
+        }
+
+        /// Creates a free lock that protects `value`.
+        #[cfg(anthill_loom)]
         pub fn new(value: T) -> Self {
             Self(runtime::sync::Mutex::new(value))
         }
 
         /// Blocks until the calling thread has the lock.
+        #[inline]
         pub fn lock(&self) -> MutexGuard<'_, T> {
             MutexGuard(Some(self.0.lock().unwrap_or_else(PoisonError::into_inner)))
         }
 
         /// Takes the lock if it is free.
+        #[inline]
         pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
             match self.0.try_lock() {
                 Ok(guard) => Some(MutexGuard(Some(guard))),
@@ -67,12 +79,14 @@ mod twin {
 
     impl<T> Deref for MutexGuard<'_, T> {
         type Target = T;
+        #[inline]
         fn deref(&self) -> &T {
             self.0.as_ref().expect(HELD)
         }
     }
 
     impl<T> DerefMut for MutexGuard<'_, T> {
+        #[inline]
         fn deref_mut(&mut self) -> &mut T {
             self.0.as_mut().expect(HELD)
         }
@@ -92,6 +106,13 @@ mod twin {
 
     impl Condvar {
         /// Creates a condition variable without waiters.
+        #[cfg(not(anthill_loom))]
+        pub const fn new() -> Self {
+            Self(runtime::sync::Condvar::new())
+        }
+
+        /// Creates a condition variable without waiters.
+        #[cfg(anthill_loom)]
         pub fn new() -> Self {
             Self(runtime::sync::Condvar::new())
         }
@@ -100,6 +121,16 @@ mod twin {
         pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
             let held = guard.0.take().expect(HELD);
             let held = self.0.wait(held).unwrap_or_else(PoisonError::into_inner);
+            guard.0 = Some(held);
+        }
+
+        /// Like [`wait`](Self::wait), but until `when` at the latest. May return early without a reason.
+        #[cfg(not(anthill_loom))]
+        pub fn wait_until<T>(&self, guard: &mut MutexGuard<'_, T>, when: Instant) {
+            let held = guard.0.take().expect(HELD);
+            let left = when.saturating_duration_since(Instant::now());
+            let waited = self.0.wait_timeout(held, left);
+            let (held, _) = waited.unwrap_or_else(PoisonError::into_inner);
             guard.0 = Some(held);
         }
 

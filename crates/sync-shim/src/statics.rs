@@ -68,15 +68,33 @@ impl Process {
 #[cfg(all(unix, not(anthill_loom)))]
 #[inline]
 fn watch_forks() {
-    extern "C" fn in_child() {
-        FORKS.fetch_add(1, Relaxed);
+    // No `Once`, which a child would inherit locked if another thread was in it. Two threads may both
+    // register the handlers, which then count a fork once nevertheless. Relaxed: a thread that finds the
+    // flag set has no other memory to read; the C library's lock orders handlers and forks.
+    if !WATCHES.load(Relaxed) {
+        start_to_watch();
     }
-    static WATCH: std::sync::Once = std::sync::Once::new();
-    // SAFETY: the handler touches one lock-free atomic, which is allowed in a forked child.
-    WATCH.call_once(|| unsafe {
+}
+
+#[cfg(all(unix, not(anthill_loom)))]
+static WATCHES: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+
+#[cfg(all(unix, not(anthill_loom)))]
+#[cold]
+fn start_to_watch() {
+    static IN_CHILD: AtomicUsize = AtomicUsize::new(0);
+    extern "C" fn before() {
+        IN_CHILD.store(FORKS.load(Relaxed) + 1, Relaxed);
+    }
+    extern "C" fn in_child() {
+        FORKS.store(IN_CHILD.load(Relaxed), Relaxed);
+    }
+    // SAFETY: the handlers touch lock-free atomics, which is allowed in a forked child.
+    unsafe {
         // If this fails (no memory), the count stays 0 and forks go unnoticed; nothing else breaks.
-        libc::pthread_atfork(None, None, Some(in_child));
-    });
+        libc::pthread_atfork(Some(before), None, Some(in_child));
+    }
+    WATCHES.store(true, Relaxed);
 }
 
 #[cfg(not(all(unix, not(anthill_loom))))]

@@ -78,6 +78,33 @@ pub fn spawn_thread(
     options.builder()?.spawn(body).map(JoinHandle)
 }
 
+/// Like [`spawn_thread`], for a thread of a library's own, such as a timer. It does not inherit the state of
+/// the caller that happened to be first.
+///
+/// - **Signals**: all are blocked from the start, except those that report faults of the thread itself
+///   (such as `SIGSEGV`). So the process's handlers run on the program's own threads, and no call of a
+///   service thread is interrupted.
+/// - **Processors, scheduling policy and nice value**: on Linux, those that the process's main thread has at the
+///   start. On other systems, the starter's.
+///
+/// A process without privileges may not raise a priority again. So a service thread that a thread of nice 15
+/// starts keeps that value, unless the process has `CAP_SYS_NICE` or a fitting `RLIMIT_NICE`. The same is true of
+/// a starter under `SCHED_IDLE`.
+///
+/// # Errors
+/// Those of [`spawn_thread`].
+pub fn spawn_service(
+    options: ThreadOptions<'_>,
+    body: impl FnOnce() + Send + 'static,
+) -> io::Result<JoinHandle> {
+    #[cfg(not(anthill_loom))]
+    let (_blocked, body) = (crate::service::Blocked::new(), move || {
+        crate::service::take_scheduling_of_process();
+        body();
+    });
+    spawn_thread(options, body)
+}
+
 /// Runs `body`, which is everything the calling thread does, and calls `last` as the thread's last
 /// act: after the thread-locals that `body` created have been dropped.
 ///
@@ -88,7 +115,14 @@ pub fn spawn_thread(
 pub fn with_last_act(body: impl FnOnce(), last: impl FnOnce() + 'static) {
     #[cfg(not(anthill_loom))]
     {
-        crate::statics::set_last_act(Box::new(last));
+        // A worker that forks is the only thread of the child. Its end there, with the process, is no act of the
+        // parent's worker, and the parent's locks may be held for ever.
+        let process = crate::Process::current();
+        crate::statics::set_last_act(Box::new(move || {
+            if process.is_current() {
+                last();
+            }
+        }));
         body();
     }
     #[cfg(anthill_loom)]

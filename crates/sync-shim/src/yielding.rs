@@ -17,12 +17,10 @@
 
 use std::cell::Cell;
 use std::ops::RangeInclusive;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-
 use crate::atomic::{AtomicU32, Ordering::Relaxed};
+use crate::{Mutex, PerProcess};
 
 /// Longer than threads that yield to each other take; shorter than a slice of Linux's scheduler.
 const LONG: Duration = Duration::from_millis(1);
@@ -193,17 +191,25 @@ pub fn yield_briefly(times: u32) -> bool {
     true
 }
 
+/// Returns the nanoseconds since the process's first use of this module.
+pub(crate) fn nanos() -> u64 {
+    u64::try_from(since_first(Instant::now()).as_nanos()).unwrap_or(u64::MAX)
+}
+
 fn since_first(now: Instant) -> Duration {
-    static FIRST: OnceLock<Instant> = OnceLock::new();
-    now.saturating_duration_since(*FIRST.get_or_init(|| now))
+    static FIRST: PerProcess<Instant> = PerProcess::new();
+    now.saturating_duration_since(*FIRST.get_or_init(|parents| parents.copied().unwrap_or(now)))
 }
 
 fn cores() -> u32 {
-    static CORES: OnceLock<u32> = OnceLock::new();
-    *CORES.get_or_init(|| {
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        u32::try_from(cores).unwrap_or(u32::MAX)
-    })
+    static CORES: AtomicU32 = AtomicU32::new(0);
+    let mut cores = CORES.load(Relaxed); // Of one word: threads that race count the same cores.
+    if cores == 0 {
+        let count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        cores = u32::try_from(count).unwrap_or(u32::MAX);
+        CORES.store(cores, Relaxed);
+    }
+    cores
 }
 
 #[cfg(unix)]

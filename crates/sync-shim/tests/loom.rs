@@ -10,7 +10,7 @@ use sync_shim::alarms::{Alarms, KEEP_ALIVE, Key, State, Time};
 use sync_shim::atomic::{AtomicU32, Ordering::Relaxed};
 use sync_shim::cell::UnsafeCell;
 use sync_shim::model::{JoinHandle, check, set_fair_wakes, spawn};
-use sync_shim::{Clock, Condvar, Futex, ManualClock, Mutex, MutexGuard, Parker};
+use sync_shim::{Clock, Condvar, Futex, ManualClock, Mutex, MutexGuard, Parker, PerProcess};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -396,7 +396,7 @@ impl Rig {
             self.threads.lock().push(spawn(move || alarms.serve()));
             Ok(())
         };
-        let key = self.alarms.set(0, self.begin + since_begin, waker, start);
+        let key = self.alarms.set(self.begin + since_begin, waker, start);
         key.expect("an alarm thread runs or can be started")
     }
 
@@ -468,8 +468,67 @@ fn an_earlier_alarm_racing_the_alarm_threads_sleep_is_rung_in_time() {
     let rig = Rig::new();
     let late = rig.set(LATE, Waker::noop().clone());
     rig.set_parker(Duration::ZERO).park();
-    rig.alarms.take_back(0, late);
+    rig.alarms.take_back(late);
     rig.end(Duration::ZERO);
+}
+
+#[testkit::model(preemptions = 3)]
+fn two_first_alarms_at_once_start_one_thread_that_rings_both() {
+    let rig = Rig::new();
+    let other = {
+        let rig = rig.clone();
+        spawn(move || rig.set_parker(Duration::ZERO).park())
+    };
+    rig.set_parker(Duration::ZERO).park();
+    other.join().expect("the other ends well");
+    assert_eq!(
+        rig.threads.lock().len(),
+        1,
+        "no time passes, so no thread ends"
+    );
+    rig.end(Duration::ZERO);
+}
+
+#[testkit::model(preemptions = 3)]
+fn a_refused_start_racing_another_alarm_leaves_it_a_thread() {
+    let rig = Rig::new();
+    let other = {
+        let rig = rig.clone();
+        spawn(move || {
+            let refuse = || Err(std::io::ErrorKind::WouldBlock.into());
+            let set = rig
+                .alarms
+                .set(rig.begin + LATE, Waker::noop().clone(), refuse);
+            // Without an error a thread runs already.
+            set.ok()
+                .into_iter()
+                .for_each(|key| rig.alarms.take_back(key));
+        })
+    };
+    rig.set_parker(Duration::ZERO).park();
+    other.join().expect("the other ends well");
+    rig.end(Duration::ZERO);
+}
+
+#[testkit::model(preemptions = 3)]
+fn two_first_uses_of_a_processes_value_get_one_with_its_writes() {
+    let cell = Arc::new(PerProcess::new());
+    let use_it = |cell: &PerProcess<Arc<Plain>>| {
+        let make = |_: Option<&Arc<Plain>>| {
+            let made = Plain::new();
+            made.add(7);
+            made
+        };
+        let own = cell.get_or_init(make);
+        assert_eq!(own.get(), 7);
+        Arc::as_ptr(own).addr()
+    };
+    let other = {
+        let cell = Arc::clone(&cell);
+        spawn(move || use_it(&cell))
+    };
+    let own = use_it(&cell);
+    assert_eq!(other.join().expect("the other ends well"), own);
 }
 
 #[testkit::model(preemptions = 3)]
@@ -484,7 +543,7 @@ fn two_alarms_racing_the_alarm_threads_sleep_are_both_rung() {
     rig.set_parker(Duration::ZERO).park();
     rig.advance_to(SECOND);
     other.join().expect("the other ends well");
-    rig.alarms.take_back(0, late);
+    rig.alarms.take_back(late);
     rig.end(SECOND);
 }
 
@@ -496,8 +555,8 @@ fn an_earlier_alarm_does_not_wait_for_a_notification_under_way() {
     rig.set_parker(Duration::ZERO).park();
     stall.ended.unpark();
     let other = setter.join().expect("the other ends well");
-    rig.alarms.take_back(0, late);
-    rig.alarms.take_back(0, other);
+    rig.alarms.take_back(late);
+    rig.alarms.take_back(other);
     rig.end(Duration::ZERO);
 }
 
@@ -505,7 +564,7 @@ fn an_earlier_alarm_does_not_wait_for_a_notification_under_way() {
 fn a_cancelled_alarm_racing_the_alarm_threads_sleep_lets_the_thread_end() {
     let rig = Rig::new();
     let late = rig.set(LATE, Waker::noop().clone());
-    rig.alarms.take_back(0, late);
+    rig.alarms.take_back(late);
     rig.end(Duration::ZERO); // After its keep-alive, not an hour later.
 }
 
@@ -513,7 +572,7 @@ fn a_cancelled_alarm_racing_the_alarm_threads_sleep_lets_the_thread_end() {
 fn an_alarm_set_after_a_cancelled_one_fires_at_its_time() {
     let rig = Rig::new();
     let late = rig.set(LATE, Waker::noop().clone());
-    rig.alarms.take_back(0, late);
+    rig.alarms.take_back(late);
     let time = {
         let rig = rig.clone();
         spawn(move || rig.advance_to(SECOND))
@@ -534,7 +593,7 @@ fn a_cancelled_alarm_racing_its_ring_fires_or_is_dropped() {
             inner.fetch_add(1, Relaxed);
         }),
     );
-    rig.alarms.take_back(0, key);
+    rig.alarms.take_back(key);
     rig.end(Duration::ZERO);
     assert!(rung.load(Relaxed) <= 1);
     assert_eq!(Arc::strong_count(&rung), 1, "the alarm keeps its waker");
@@ -545,7 +604,7 @@ fn a_last_alarm_pending_keeps_the_alarm_thread() {
     let rig = Rig::new();
     let first = rig.set(SECOND, Waker::noop().clone());
     let last = rig.set_parker(LATE);
-    rig.alarms.take_back(0, first);
+    rig.alarms.take_back(first);
     let time = {
         let rig = rig.clone();
         spawn(move || {

@@ -106,13 +106,20 @@ pub fn waker_cloned_by(clone: impl Fn() -> Waker + Send + Sync + 'static) -> Wak
 
 /// Runs a future to its end on this thread.
 pub fn block_on<F: Future>(future: F) -> F::Output {
+    block_on_counted(future).0
+}
+
+/// Runs a future to its end on this thread. Also returns the number of polls.
+pub fn block_on_counted<F: Future>(future: F) -> (F::Output, u32) {
     let mut future = pin!(future);
     let counter = CountingWaker::new();
     let waker = counter.waker();
+    let mut polls = 0;
     loop {
         let before = counter.wakes();
+        polls += 1;
         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
+            Poll::Ready(output) => return (output, polls),
             Poll::Pending => counter.wait_for_wakes(before + 1),
         }
     }

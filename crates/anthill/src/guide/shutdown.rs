@@ -133,7 +133,8 @@
 //!   again, and its tasks belong to the caller of `reboot`.
 //! - A reboot between the two calls is not detected, and `release_now` would remove the new tasks. A program that
 //!   reboots its pool must hold a mutex across these two calls, and across `reboot`.
-//! - In an async program, use `release_timeout_async` instead of `release_timeout`.
+//! - In an async program, use `release_timeout_async` instead of `release_timeout`. Both return `TimedOut` only after
+//!   the time, also in a [forked child](super::forking) and in a process that may start no thread.
 //! - `release_timeout` of a `MultiPool` reports an error for each pool: match on `WaitError::from(error)`.
 //! - For a `ScheduledPool`, call `release`, then `wait_released_timeout`, then `release_now`.
 //!

@@ -14,7 +14,9 @@ use async_pool::{
     AsyncPool, Interval, JoinError, JoinHandle, Map, Permit, PoolLayer, ResponseFuture,
     ServiceError, SubmitError, TaskGroup, WaitError,
 };
-use testkit::{ForkCase, Gate, check_in_forks, fork_cases, in_child, ready as now};
+use testkit::{
+    ForkCase, Gate, block_on_counted, check_in_forks, fork_cases, in_child, in_fork, ready as now,
+};
 use tower::{Service, service_fn};
 use tower_layer::Layer;
 
@@ -252,6 +254,55 @@ fn no_call_waits_in_a_forked_child() {
         inherited.group.take().unwrap().wait_ok().unwrap().unwrap();
         assert!(testkit::block_on(inherited.submitting).is_ok());
         inherited.permits.clear();
+    });
+    assert!(ended.is_ok(), "{ended:?}");
+}
+
+/// How long a sleep outside of a pool takes.
+const SLEEP: Duration = Duration::from_millis(20);
+
+/// Sleeps outside of a pool. Returns the number of polls.
+fn sleeps_in_time() -> u32 {
+    let begin = Instant::now();
+    let ((), polls) = block_on_counted(async_pool::sleep(SLEEP));
+    assert!(begin.elapsed() >= SLEEP);
+    polls
+}
+
+#[test]
+fn a_sleep_outside_of_pools_in_a_forked_child_has_an_alarm() {
+    let test = "forks::a_sleep_outside_of_pools_in_a_forked_child_has_an_alarm";
+    let ended = in_child(test, || {
+        let of_child = || assert!(sleeps_in_time() <= 2, "one wake-up");
+        of_child();
+        // Polled in the parent: its alarm exists only there.
+        let mut inherited = Box::pin(async_pool::sleep(SLEEP));
+        let mut noop = Context::from_waker(Waker::noop());
+        assert!(inherited.as_mut().poll(&mut noop).is_pending());
+        let resumed = || assert!(block_on_counted(inherited.as_mut()).1 <= 2);
+        assert_eq!(in_fork(of_child), Ok(()));
+        assert_eq!(in_fork(resumed), Ok(()));
+        of_child();
+    });
+    assert!(ended.is_ok(), "{ended:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_sleep_outside_of_pools_does_not_keep_the_processor_busy_if_no_thread_can_be_started() {
+    let test = "forks::a_sleep_outside_of_pools_does_not_keep_the_processor_busy_if_no_thread_can_be_started";
+    let ended = in_child(test, || {
+        let begin = Instant::now();
+        let polls = testkit::without_threads(sleeps_in_time);
+        // Each poll but the last two blocks for some milliseconds.
+        let most = begin.elapsed().as_millis() / sync_shim::LONGEST_PACE.as_millis() + 2;
+        assert!(u128::from(polls) <= most, "{polls} polls");
+        let limited = async_pool::timeout(SLEEP, pending::<()>());
+        assert!(
+            testkit::without_threads(|| block_on_counted(limited))
+                .0
+                .is_err()
+        );
     });
     assert!(ended.is_ok(), "{ended:?}");
 }

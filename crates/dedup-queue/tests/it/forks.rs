@@ -7,7 +7,7 @@ use dedup_queue::{
     DedupDelayQueue, Delaying, DrainFuture, Drained, GetError, GetFuture, Held, MonotonicClock,
     Outcome, Pending,
 };
-use testkit::{ForkCase, check_in_forks, fork_cases, in_child, ready};
+use testkit::{ForkCase, block_on, check_in_forks, fork_cases, in_child, in_fork, ready};
 
 use crate::support::{MS, poll};
 
@@ -118,6 +118,36 @@ fn no_call_on_a_queue_waits_in_a_forked_child() {
         check_in_forks(&mut inherited, CASES);
         #[cfg(feature = "stream")]
         check_in_forks(&mut inherited, OF_STREAMS);
+    });
+    assert!(ended.is_ok(), "{ended:?}");
+}
+
+/// Gets a key as a future, which needs an alarm.
+fn gets_in_time() {
+    let (queue, begin) = (DedupDelayQueue::new(), Instant::now());
+    queue.add_after(7, 5 * MS).unwrap();
+    assert!(block_on(queue.get_async()).is_ok_and(|held| *held.key() == 7));
+    assert!(begin.elapsed() >= 5 * MS);
+}
+
+#[test]
+fn a_queue_made_in_a_forked_child_has_alarms_although_its_parent_had_some() {
+    let test = "forks::a_queue_made_in_a_forked_child_has_alarms_although_its_parent_had_some";
+    let ended = in_child(test, || {
+        gets_in_time();
+        assert_eq!(in_fork(gets_in_time), Ok(()));
+        gets_in_time();
+    });
+    assert!(ended.is_ok(), "{ended:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_future_gets_in_time_although_no_thread_can_be_started() {
+    let test = "forks::a_future_gets_in_time_although_no_thread_can_be_started";
+    let ended = in_child(test, || {
+        testkit::without_threads(gets_in_time);
+        gets_in_time();
     });
     assert!(ended.is_ok(), "{ended:?}");
 }

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use sync_shim::foreign::{discard, drop_quietly, guarded};
-use sync_shim::{Alarm, Clock, Parker, Process};
+use sync_shim::{Alarm, Clock, Parker, Process, is_refused, pace};
 
 use super::{AlarmRequest, Left, WaiterId, Waiters, WakeList};
 
@@ -46,7 +46,7 @@ pub enum WaitError {
     Closed,
     /// The deadline has passed. Futures have no deadline.
     TimedOut,
-    /// Only futures wait, and the alarm that would wake them could not be set.
+    /// Only futures wait, and their clock has no alarms.
     NoAlarm(Arc<io::Error>),
     /// The call would wait in a forked child, which does not have the threads that share the queue.
     Forked,
@@ -233,6 +233,7 @@ pub trait Driver: Sized {
         // USER CODE: the waker's clone. A panic is the caller's, and leaves the future as it was.
         let mut waker = Some(context.waker().clone());
         let (mut before, mut left) = (None, None);
+        let mut looks_again_by = None;
         let polled = loop {
             let polled = self.section(|state, effects| {
                 self.advance(state);
@@ -245,7 +246,7 @@ pub trait Driver: Sized {
                 let polled = match (look(state, effects), &left) {
                     (Ok(found), _) => Some(Poll::Ready(Ok(found))),
                     (Err(Unavailable::Closed), _) => Some(Poll::Ready(Err(WaitError::Closed))),
-                    (Err(_), Some(Left::NoAlarm(error))) => {
+                    (Err(_), Some(Left::NoAlarm(error))) if !is_refused(error) => {
                         Some(Poll::Ready(Err(WaitError::NoAlarm(Arc::clone(error)))))
                     }
                     // The user code runs before this future counts as waiting.
@@ -253,6 +254,9 @@ pub trait Driver: Sized {
                     (Err(_), _) => {
                         let waker = waker.take().expect("a poll enqueues its future once");
                         *id = Some(Self::waiters(state).enqueue_future(waker, before));
+                        if let Some(Left::NoAlarm(_)) = left {
+                            looks_again_by = Some(Self::next_due(state));
+                        }
                         Some(Poll::Pending)
                     }
                 };
@@ -269,7 +273,21 @@ pub trait Driver: Sized {
         // the future its entry.
         drop_quietly(left);
         drop_quietly(waker);
+        if let Some(due) = looks_again_by {
+            self.pace(due, context);
+        }
         polled
+    }
+
+    /// Ends a poll that is pending because the operating system refused the alarm thread: the poll keeps
+    /// the time itself. The section before it has tried again to start the thread.
+    #[cold]
+    fn pace(&self, due: u64, context: &Context<'_>) {
+        if let Some(when) = self.alarm_time(due) {
+            pace(self.clock(), when);
+        }
+        // USER CODE: the poll's own waker. A panic is the poller's, who has lost no entry.
+        context.waker().wake_by_ref();
     }
 
     /// Called when the future is dropped: its notification, if it has one, goes to the next waiter.

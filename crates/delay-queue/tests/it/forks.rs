@@ -7,7 +7,7 @@ use delay_queue::{
     DelayQueue, Expired, ManualClock, PushError, PushFuture, TakeError, TakeFuture, TakeManyFuture,
     WaitIdleFuture,
 };
-use testkit::{check_in_forks, fork_cases, in_child, ready};
+use testkit::{block_on, check_in_forks, fork_cases, in_child, in_fork, ready};
 
 use crate::support::{NOW, SECOND, poll, taker, wait_asleep};
 
@@ -165,4 +165,46 @@ fn no_call_on_a_queue_waits_in_a_forked_child() {
         assert!(leader.join().expect("it does not panic").is_err());
     });
     assert!(ended.is_ok(), "{ended:?}");
+}
+
+/// Takes an entry as a future, which needs an alarm.
+fn takes_in_time() {
+    const DELAY: std::time::Duration = std::time::Duration::from_millis(5);
+    let (queue, begin) = (DelayQueue::new(), Instant::now());
+    queue.push(7, DELAY).unwrap();
+    let taken = block_on(queue.take_async());
+    assert!(taken.is_ok_and(|entry| entry.value == 7));
+    assert!(begin.elapsed() >= DELAY);
+}
+
+#[test]
+fn a_queue_made_in_a_forked_child_has_alarms_although_its_parent_had_some() {
+    let test = "forks::a_queue_made_in_a_forked_child_has_alarms_although_its_parent_had_some";
+    let ended = in_child(test, || {
+        takes_in_time();
+        assert_eq!(in_fork(takes_in_time), Ok(()));
+        takes_in_time();
+    });
+    assert!(ended.is_ok(), "{ended:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_future_takes_in_time_although_no_thread_can_be_started() {
+    let test = "forks::a_future_takes_in_time_although_no_thread_can_be_started";
+    let ended = in_child(test, || {
+        testkit::without_threads(takes_in_time);
+        takes_in_time();
+    });
+    assert!(ended.is_ok(), "{ended:?}");
+}
+
+#[cfg(all(target_os = "linux", feature = "channel"))]
+#[testkit::test]
+fn a_feeder_does_not_inherit_from_its_starter() {
+    let queue = DelayQueue::<u32>::new();
+    let (receiver, feeder) = testkit::on_special_thread(|| queue.channel(0)).unwrap();
+    testkit::wait_for_service_threads("anthill-feeder");
+    feeder.stop();
+    drop(receiver);
 }

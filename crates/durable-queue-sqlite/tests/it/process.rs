@@ -95,7 +95,11 @@ fn a_forked_child_is_rejected_and_the_parents_queue_keeps_working() {
                 let own = queue(&folder, "others");
                 own.push(job("own"), When::NOW).unwrap();
                 own.take().unwrap().ack().unwrap();
-                assert_eq!(own.shutdown(LONG), ShutDown::Finished);
+                testkit::block_on(own.push_async(job("later"), Duration::from_millis(5))).unwrap();
+                let taken = testkit::block_on(own.take_async()).unwrap();
+                testkit::block_on(taken.ack_async()).unwrap();
+                let ended = testkit::block_on(own.shutdown_async(LONG));
+                assert_eq!(ended, ShutDown::Finished);
             });
             assert_eq!(told, Ok(()));
 
@@ -112,6 +116,28 @@ fn a_forked_child_is_rejected_and_the_parents_queue_keeps_working() {
             last.ack().unwrap();
             assert_eq!(parents.shutdown(LONG), ShutDown::Finished);
             assert_eq!(parents.store_stats().unwrap().jobs, 0);
+        },
+    );
+    assert!(ended.is_ok(), "{ended:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[testkit::test]
+fn the_threads_of_a_queue_and_its_store_do_not_inherit_from_the_first_caller() {
+    let ended = testkit::in_child(
+        "process::the_threads_of_a_queue_and_its_store_do_not_inherit_from_the_first_caller",
+        || {
+            let folder = Folder::new();
+            let queue = testkit::on_special_thread(|| {
+                let queue = queue(&folder, "jobs");
+                testkit::block_on(queue.push_async(job("job"), When::NOW)).unwrap();
+                queue.take().unwrap().ack().unwrap();
+                queue
+            });
+            for name in ["durable-queue", "durable-calls", "durable-writes"] {
+                testkit::wait_for_service_threads(name);
+            }
+            assert_eq!(queue.shutdown(LONG), ShutDown::Finished);
         },
     );
     assert!(ended.is_ok(), "{ended:?}");

@@ -17,7 +17,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use sync_shim::foreign::{discard, guarded};
-use sync_shim::thread::{ThreadOptions, spawn_thread};
+use sync_shim::thread::{ThreadOptions, spawn_service};
 use sync_shim::{Clock as _, Mutex, Parker};
 
 use super::Own;
@@ -241,7 +241,7 @@ pub fn watch<S: Server>(
             name: Some("durable-listen"),
             ..ThreadOptions::default()
         };
-        spawn_thread(options, move || listener.run(session)).map_err(|error| no_thread(&error))?;
+        spawn_service(options, move || listener.run(session)).map_err(|error| no_thread(&error))?;
         *is_listening = true;
     }
     Ok(Box::new(watch))

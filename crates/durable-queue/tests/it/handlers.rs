@@ -2,14 +2,15 @@
 
 use std::fmt::{self, Display};
 use std::future::{Future, pending, poll_fn, ready};
+use std::io;
 use std::num::NonZeroUsize;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_pool::AsyncPool;
 use durable_queue::store::JobState;
@@ -18,6 +19,7 @@ use durable_queue::{
     DurableQueue, Job, LEASE, SAFETY_LOOK, SettleError, ShutDown, Store, TakeError, When, Worker,
 };
 use durable_queue_sqlite::SqliteStore;
+use sync_shim::{Alarm, Clock, ManualClock, Parker};
 use testkit::{CountingWaker, DropCounter, Gate, PanicOnDrop, block_on};
 
 use crate::latch::Latch;
@@ -512,6 +514,70 @@ fn handlers_that_outlive_the_grace_are_dropped_and_their_jobs_released() {
         };
         assert!(left.iter().all(is_free), "{left:?}");
     }
+}
+
+/// A clock whose alarms are refused, and counted.
+#[derive(Clone, Debug)]
+struct WithoutAlarms(ManualClock, Arc<AtomicUsize>);
+
+impl Clock for WithoutAlarms {
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    fn park_until(&self, parker: &Parker, when: Instant) -> bool {
+        self.0.park_until(parker, when)
+    }
+
+    fn wake_at(&self, _: Instant, _: Waker) -> io::Result<Alarm> {
+        self.1.fetch_add(1, SeqCst);
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+}
+
+#[testkit::test]
+fn without_alarms_handlers_keep_their_grace_and_a_shutdown_its_deadline() {
+    let time = Time::new();
+    let refused = Arc::new(AtomicUsize::new(0));
+    let clock = WithoutAlarms(time.clock.clone(), Arc::clone(&refused));
+    let wait_for_refusals = |count| {
+        let before = refused.load(SeqCst);
+        while refused.load(SeqCst) < before + count {
+            thread::yield_now();
+        }
+    };
+    let queue = DurableQueue::builder("queue", time.sim()).clock(clock);
+    let queue: Queue = queue.build().unwrap();
+    push_all(&queue, 1);
+    let (stop, begun, dropped) = (Latch::new(), Latch::new(), DropCounter::new());
+    let run = {
+        let (begun, dropped) = (begun.clone(), dropped.clone());
+        let builder = Worker::builder(queue.clone()).grace(SECOND);
+        builder.run_async(move |_| {
+            let (begun, token) = (begun.clone(), dropped.token());
+            async move {
+                let _token = token;
+                begun.wait().await;
+                pending::<Result<(), Failed>>().await
+            }
+        })
+    };
+    let thread = {
+        let stop = stop.clone();
+        on_thread(run.until(async move { stop.wait().await }))
+    };
+    begun.wait_for_arrivals(1);
+    stop.open();
+    wait_for_refusals(3);
+    assert_eq!(dropped.dropped(), 0, "the grace is not over");
+    let shut = on_thread(queue.shutdown_async(SECOND / 2));
+    wait_for_refusals(3);
+    assert!(!shut.is_finished());
+    time.clock.advance(SECOND / 2);
+    assert_eq!(shut.join().unwrap(), ShutDown::TimedOut);
+    time.clock.advance(SECOND);
+    assert!(is_timed_out(&thread.join().unwrap()));
+    assert_eq!(dropped.alive(), 0);
 }
 
 /// In the middle: one handler runs, one job was given to the run and not polled, one is not claimed.

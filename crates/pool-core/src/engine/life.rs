@@ -398,13 +398,16 @@ impl Core {
 
 impl Compensate for Core {
     fn begin_blocking(self: Arc<Self>) -> bool {
-        let begins = self.section(State::begin_blocking);
+        // In a child that a worker has forked, another worker may hold the lock for ever.
+        let begins = self.process().is_current() && self.section(State::begin_blocking);
         drop_quietly(self); // Perhaps the last reference, at the end of a thread, where a panic must not escape.
         begins
     }
 
     fn end_blocking(self: Arc<Self>) {
-        self.section(State::end_blocking);
+        if self.process().is_current() {
+            self.section(State::end_blocking);
+        }
         drop_quietly(self); // As above.
     }
 }

@@ -11,16 +11,15 @@ use std::future::Future;
 use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Instant;
 
-use sync_shim::{Alarm, Clock};
+use sync_shim::Deadline;
 
 use crate::cancel::Cancelled;
 use crate::config::OnFull;
 use crate::engine::core::Core;
 use crate::error::{Closed, Reason, SubmitError, WaitError};
-use crate::foreign::drop_quietly;
 use crate::sched::decide::WhenFull;
 use crate::sched::event::{EventFuture, Events};
 use crate::sched::load::Counts;
@@ -144,7 +143,7 @@ impl Future for WaitFuture {
             // As in the blocking calls: the task that polls keeps its own pool from becoming idle, and from ending.
             let gives_up = if this.core.is_own_worker() {
                 WaitError::WouldDeadlock
-            } else if this.deadline.has_passed(clock, context.waker()) {
+            } else if this.deadline.poll(clock, context.waker()).is_ready() {
                 WaitError::TimedOut
             } else {
                 return Poll::Pending;
@@ -164,46 +163,6 @@ impl Drop for WaitFuture {
         if self.core.process().is_current() {
             self.leave(); // Otherwise events of dropped futures would pile up in an active pool.
         }
-    }
-}
-
-/// The time limit of a future, by the pool's clock.
-#[derive(Debug)]
-pub struct Deadline {
-    at: Option<Instant>,
-    /// The alarm, and the waker for which it is set.
-    alarm: Option<(Alarm, Waker)>,
-}
-
-impl Deadline {
-    /// Creates a time limit, or none.
-    pub fn new(at: Option<Instant>) -> Self {
-        Self { at, alarm: None }
-    }
-
-    /// Returns whether the time is up. If not, `waker` is called when it is. A clock without a thread for alarms could not
-    /// call it; then the time counts as up.
-    pub fn has_passed(&mut self, clock: &dyn Clock, waker: &Waker) -> bool {
-        let Some(at) = self.at else {
-            return false;
-        };
-        // Before an alarm is set, because one for a past time would call the waker during this poll.
-        if clock.now() >= at {
-            return true;
-        }
-        // An alarm for the same waker is kept, so that polls in a loop do not allocate.
-        let is_set = |(_, other): &(Alarm, Waker)| other.will_wake(waker);
-        if self.alarm.as_ref().is_some_and(is_set) {
-            return false;
-        }
-        // USER CODE: the waker's clone and `Clock::wake_at`, which may fire at once.
-        let Ok(alarm) = sync_shim::wake_at(clock, at, waker.clone()) else {
-            return true;
-        };
-        let stale = self.alarm.replace((alarm, waker.clone()));
-        // USER CODE: the drops of the replaced alarm and waker.
-        drop_quietly(stale);
-        false
     }
 }
 

@@ -392,6 +392,33 @@ impl<R: Runner> Builder<R> {
     /// thread with the run as its argument. For entering the context of a runtime, setting an
     /// affinity, or holding a guard.
     ///
+    /// A worker inherits the processors, the priority and the signal mask of the thread whose call
+    /// started it: a submitter, another worker, or the builder. It keeps them for as long as it
+    /// lives. If submitters differ, set them here, before `run`, with the calls of the operating
+    /// system (`sched_setaffinity`, `setpriority`, `pthread_sigmask` of the crate `libc`):
+    ///
+    /// ```
+    /// # #[cfg(target_os = "linux")] {
+    /// use pool_core::Pool;
+    /// use std::mem::{size_of, zeroed};
+    ///
+    /// // Here, where the pool is built: the processors of this thread.
+    /// let mut processors: libc::cpu_set_t = unsafe { zeroed() };
+    /// let bytes = size_of::<libc::cpu_set_t>();
+    /// unsafe { libc::sched_getaffinity(0, bytes, &mut processors) };
+    ///
+    /// let pool = Pool::builder().capacity(8).worker_wrap(move |run| {
+    ///     unsafe { libc::sched_setaffinity(0, bytes, &processors) };
+    ///     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 5) }; // Without privileges, only upwards.
+    ///     run();
+    /// });
+    /// # assert_eq!(pool.build()?.spawn(|| 7)?.join()?, 7);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    ///
+    /// Other uses, such as entering a runtime:
+    ///
     /// ```
     /// use pool_core::Pool;
     ///
@@ -406,6 +433,10 @@ impl<R: Runner> Builder<R> {
     /// The worker runs once, whatever the wrap does: if the wrap did not call its argument, the
     /// worker runs after it; further calls return immediately. Code after the call counts as
     /// [ending](crate::Stats::ending). A panic of the wrap is counted.
+    #[doc(alias = "affinity")]
+    #[doc(alias = "nice")]
+    #[doc(alias = "priority of threads")]
+    #[doc(alias = "signal mask")]
     pub fn worker_wrap(mut self, wrap: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static) -> Self {
         self.worker_wrap = Some(Arc::new(wrap));
         self.installed.live = worker::live_wrapped;
@@ -558,6 +589,12 @@ impl<R: Runner> Builder<R> {
     /// refuses to start a worker.
     pub fn build(self) -> Result<WorkerPool<R>, BuildError> {
         self.build_in(unique_id(), None).map(WorkerPool::of)
+    }
+
+    /// Like [`build`](Self::build), but workers that the settings start ahead start with the first tasks.
+    pub(crate) fn build_unstaffed(mut self) -> Result<WorkerPool<R>, BuildError> {
+        self.installed.start_ahead = |_, _| Ok(());
+        self.build()
     }
 
     /// Returns the name, which a group numbers for its members.

@@ -18,6 +18,7 @@ use crate::engine::life::Disposal;
 use crate::engine::runner::Runner;
 use crate::error::{BuildError, Closed, SubmitError, TuneError, WaitError};
 use crate::face::builder::Builder;
+use crate::face::pool::WorkerPool;
 use crate::permit::Permit;
 use crate::sched::decide::{Admission, WhenFull};
 use crate::sched::effects::Effects;
@@ -149,6 +150,15 @@ pub fn build_group<R: Runner + Clone>(
     count: usize,
 ) -> Result<Vec<PoolHandle>, BuildError> {
     each.build_group(count)
+}
+
+/// Builds a pool whose first worker is started by its first task, whatever the settings say. So the only errors are
+/// settings that contradict each other.
+///
+/// # Errors
+/// As [`Builder::build`].
+pub fn build_unstaffed<R: Runner>(settings: Builder<R>) -> Result<WorkerPool<R>, BuildError> {
+    settings.build_unstaffed()
 }
 
 /// The name that the members' names are derived from.

@@ -10,6 +10,7 @@
 //! | `multi-pool` | [`Awaited`], [`Disposal`], [`WaitLimits`], [`WhenFull`] | implementing [`Admit`] for several pools |
 //! | `multi-pool` | [`build_group`], [`name_of_group`], [`are_at_rest`], [`LoadStats`] | members: building them, and reading their figures without a lock (`scheduled-pool` uses [`are_at_rest`] too) |
 //! | `multi-pool` | [`Ticket`], [`Request`], [`Answer`], [`Enqueued`], [`WaiterCount`], [`Deferred`] | waiting in several wait queues at once, and sections under a lock of the group |
+//! | `anthill` | [`build_unstaffed`] | the default pool of a forked child |
 //! | `pool-util` | [`TaskRef`], [`SpawnCell`], [`Listener`] | joining and cancelling the tasks of a group or scope |
 //! | `pool-util`, `scheduled-pool` | [`is_large`], [`Packed`], [`refuse`] | moving large captures few times |
 //! | `pool-util` | [`Work`], [`job_of`], [`work_of`], [`plain_job`], [`closure_of`], [`Ignored`], [`execute_unseen`], [`CarriedSpan`] | tasks that drain a queue of pieces |
@@ -18,7 +19,7 @@
 //! | `pool-util` | [`WaitLimits`], and the calls of [`PoolHandle`] for reserved room | tasks that wait outside the queue with a permit each |
 //! | `multi-pool`, `pool-util` | [`RawHandle`] | the handle of a task without its value's type |
 //! | `pool-util`, `scheduled-pool`, `async-pool` | [`Promise`], [`Promised`], [`Joined`], [`join`], [`poll`] | the result of a task, and waiting for it |
-//! | `pool-util`, `scheduled-pool` | [`TaskContext`], [`TaskResult`], [`Outcome`], [`Recorded`], [`Deadline`] | running a task and reporting its outcome (`async-pool` uses [`TaskContext`] too) |
+//! | `pool-util`, `scheduled-pool` | [`TaskContext`], [`TaskResult`], [`Outcome`], [`Recorded`] | running a task and reporting its outcome (`async-pool` uses [`TaskContext`] too) |
 //! | `scheduled-pool` | [`ScheduledTask`], [`Resolve`], [`Entered`], [`Queued`], [`ReleaseListener`] | tasks that the scheduler can take back at any time, and a callback at the release |
 //! | `scheduled-pool`, `async-pool` | [`Waiter`], [`WakeList`], [`Events`], [`EventWait`], [`EventFuture`] | waking threads and futures after the lock is unlocked |
 //! | `async-pool` | [`WaitQueue`], [`WaiterEntry`], [`Request`], [`TicketList`] | its own admission, with the same wait queue |
@@ -26,7 +27,6 @@
 pub use crate::engine::admit::{Admit, AdmitHandle, refuse};
 pub use crate::engine::life::Disposal;
 pub use crate::engine::wait::Awaited;
-pub use crate::engine::wait::Deadline;
 pub use crate::face::task_builder::{
     AwaitWithOptions, OptionsHost, PriorityHost, SpawnWithOptions, SubmitWithOptions,
 };
@@ -41,7 +41,7 @@ pub use crate::sched::waiters::TicketList;
 pub use crate::sched::waiters::{Request, WaitQueue, WaiterCount, WaiterEntry};
 pub use crate::sched::workers::{AdaptiveSpin, Search, Searches};
 pub use crate::sister::group::{
-    Answer, Deferred, Enqueued, Ticket, are_at_rest, build_group, name_of_group,
+    Answer, Deferred, Enqueued, Ticket, are_at_rest, build_group, build_unstaffed, name_of_group,
 };
 pub use crate::sister::pool_handle::PoolHandle;
 pub use crate::sister::pool_handle::{Entered, Queued, ScheduledTask};

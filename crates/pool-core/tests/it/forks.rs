@@ -13,7 +13,7 @@ use pool_core::{
     Permit, Pool, Reserve, ReserveFuture, Spawn, Submit, SubmitError, TimeoutExt, WaitError,
     Workers, blocking,
 };
-use testkit::{ForkCase, Gate, check_in_forks, fork_cases, in_child, ready};
+use testkit::{ForkCase, Gate, block_on, check_in_forks, fork_cases, in_child, in_fork, ready};
 
 use crate::support::{hold, poll, pool, queueing};
 
@@ -230,6 +230,77 @@ fn no_call_on_a_pool_waits_in_a_forked_child() {
         gate.open();
         at_work.open();
         inherited.handle.take().unwrap().join().unwrap();
+    });
+    assert!(ended.is_ok(), "{ended:?}");
+}
+
+/// Waits for a pool with a worker that is kept until the limit.
+fn times_out_at_its_limit(pool: &Pool) {
+    const LIMIT: Duration = Duration::from_millis(5);
+    let begin = Instant::now();
+    let waited = block_on(pool.release_timeout_async(LIMIT));
+    assert_eq!(waited, Err(WaitError::TimedOut));
+    assert!(begin.elapsed() >= LIMIT);
+}
+
+/// Runs all tasks of a pool within a limit.
+fn runs_tasks_before_its_limit(pool: &Pool) {
+    let handles: Vec<_> = (0..5).map(|_| pool.spawn(|| ()).unwrap()).collect();
+    let waited = block_on(pool.release_timeout_async(3600 * SECOND));
+    assert_eq!(waited, Ok(()));
+    assert!(handles.into_iter().all(|handle| handle.join().is_ok()));
+}
+
+fn uses_timed_waits() {
+    runs_tasks_before_its_limit(&queueing(9));
+    let held = pool(1);
+    let gate = hold(&held, 1);
+    times_out_at_its_limit(&held);
+    gate.open();
+    held.wait_released().unwrap();
+}
+
+#[test]
+fn a_pool_built_in_a_forked_child_has_timed_waits_although_its_parent_used_them() {
+    let test =
+        "forks::a_pool_built_in_a_forked_child_has_timed_waits_although_its_parent_used_them";
+    let ended = in_child(test, || {
+        uses_timed_waits();
+        assert_eq!(in_fork(uses_timed_waits), Ok(()));
+        uses_timed_waits();
+    });
+    assert!(ended.is_ok(), "{ended:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn timed_waits_keep_their_limit_although_no_thread_can_be_started() {
+    let test = "forks::timed_waits_keep_their_limit_although_no_thread_can_be_started";
+    let ended = in_child(test, || {
+        let (held, open) = (pool(1), queueing(9));
+        let gate = hold(&held, 1);
+        open.spawn(|| ()).unwrap().join().unwrap(); // Its worker stays.
+        testkit::without_threads(|| {
+            times_out_at_its_limit(&held);
+            runs_tasks_before_its_limit(&open);
+        });
+        gate.open();
+        held.wait_released().unwrap();
+    });
+    assert!(ended.is_ok(), "{ended:?}");
+}
+
+#[test]
+fn a_child_that_a_blocked_worker_forks_leaves_its_pool_alone() {
+    let test = "forks::a_child_that_a_blocked_worker_forks_leaves_its_pool_alone";
+    let ended = in_child(test, || {
+        let pool = Pool::builder().capacity(1).max_compensation(1).build();
+        let pool = pool.unwrap();
+        let inner = pool.clone();
+        let forks =
+            move || blocking(|| in_fork(|| blocking(|| assert!(inner.submit(|| ()).is_err()))));
+        assert_eq!(pool.spawn(forks).unwrap().join().unwrap(), Ok(()));
+        assert_eq!(pool.spawn(|| 7).unwrap().join().unwrap(), 7);
     });
     assert!(ended.is_ok(), "{ended:?}");
 }

@@ -83,6 +83,12 @@ pub(crate) fn poll_with<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Pol
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WithoutAlarms(ManualClock);
 
+impl WithoutAlarms {
+    pub(crate) fn advance(&self, by: std::time::Duration) {
+        self.0.advance(by);
+    }
+}
+
 impl Clock for WithoutAlarms {
     fn now(&self) -> Instant {
         self.0.now()

@@ -137,16 +137,34 @@ fn release_async_ends_at_its_deadline_on_the_pools_clock() {
 }
 
 #[testkit::test]
-fn a_clock_without_alarms_makes_deadlines_expire_at_once() {
+fn without_alarms_a_wait_times_out_at_its_deadline_and_not_before() {
+    let clock = WithoutAlarms::default();
+    let pool = Pool::builder().capacity(1).clock(clock.clone());
+    let pool = pool.keep_alive(None).build().unwrap();
+    let gate = hold(&pool, 1);
+    let waker = CountingWaker::new();
+    let mut future = pool.release_timeout_async(clock.now() + SECOND);
+    for polls in 1..4 {
+        assert!(poll_with(&mut future, &waker.waker()).is_pending());
+        assert_eq!(waker.wakes(), polls, "it looks again by itself");
+    }
+    clock.advance(SECOND);
+    assert_eq!(poll(&mut future), Poll::Ready(Err(WaitError::TimedOut)));
+    assert!(pool.is_released());
+    gate.open();
+    assert_eq!(block_on(pool.release_async()), Ok(()));
+}
+
+#[testkit::test]
+fn without_alarms_a_timed_wait_ends_with_the_pool() {
     let clock = WithoutAlarms::default();
     let pool = Pool::builder().capacity(1).clock(clock.clone());
     let pool = pool.keep_alive(None).build().unwrap();
     let gate = hold(&pool, 1);
     let mut future = pool.release_timeout_async(clock.now() + SECOND);
-    assert_eq!(poll(&mut future), Poll::Ready(Err(WaitError::TimedOut)));
-    assert!(pool.is_released());
+    assert!(poll(&mut future).is_pending());
     gate.open();
-    assert_eq!(block_on(pool.release_async()), Ok(()));
+    assert_eq!(block_on(future), Ok(()));
 }
 
 #[testkit::test]

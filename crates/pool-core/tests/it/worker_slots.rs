@@ -112,6 +112,46 @@ fn a_thread_wrap_encloses_a_workers_hooks_and_tasks_and_delays_the_end() {
     assert_eq!(journal.entries(), ["in", "start", "task", "stop", "out"]);
 }
 
+/// The processors of the calling thread.
+#[cfg(target_os = "linux")]
+fn processors() -> String {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("Cpus_allowed:"));
+    line.unwrap().to_owned()
+}
+
+#[cfg(target_os = "linux")]
+#[testkit::test]
+fn a_worker_wrap_resets_what_a_worker_inherits() {
+    use std::mem::{size_of, zeroed};
+
+    // SAFETY: for this type all zeros are valid.
+    let mut own: libc::cpu_set_t = unsafe { zeroed() };
+    let bytes = size_of::<libc::cpu_set_t>();
+    // SAFETY: the call writes only to the set.
+    unsafe { libc::sched_getaffinity(0, bytes, &raw mut own) };
+    let plain = Pool::builder().capacity(1);
+    let wrapped = plain.clone().worker_wrap(move |run| {
+        // SAFETY: the call reads the set.
+        unsafe { libc::sched_setaffinity(0, bytes, &raw const own) };
+        run();
+    });
+    let of_builder = processors();
+    for (builder, resets) in [(plain, false), (wrapped, true)] {
+        let pool = builder.build().unwrap();
+        let of_starter = testkit::on_special_thread(|| {
+            pool.spawn(|| ()).unwrap().join().unwrap(); // Starts the worker.
+            processors()
+        });
+        let expected = if resets { &of_builder } else { &of_starter };
+        let of_worker = pool.spawn(processors).unwrap().join().unwrap();
+        assert_eq!(of_worker, *expected);
+        end(&pool);
+    }
+}
+
 #[testkit::test]
 fn workers_run_tasks_although_a_thread_wrap_panics_or_forgets_to_run() {
     for panics in [false, true] {

@@ -9,15 +9,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
-use pool_core::internals::{
-    Admit, Deadline, JOIN_SPIN, PoolHandle, RawHandle, look_before_join, spin_until,
-};
+use pool_core::internals::{Admit, JOIN_SPIN, PoolHandle, RawHandle, look_before_join, spin_until};
 use pool_core::{JoinError, OnFull, SubmitError, WaitError};
 use sync_shim::atomic::AtomicBool;
 use sync_shim::atomic::Ordering::Relaxed;
 use sync_shim::foreign::guarded;
 use sync_shim::waiter::Waiter;
-use sync_shim::{Mutex, Parker};
+use sync_shim::{Deadline, Mutex, Parker, Time};
 
 use super::panics::Panics;
 use super::shared::{Ended, IsFailure, Shared, Until};
@@ -180,17 +178,28 @@ impl Group {
     }
 
     /// Like [`cancel_in_time`](Self::cancel_in_time), and sets an alarm for a deadline that is still to come.
-    fn cancel_by_alarm(&self) {
-        if self.cancel_in_time().is_some()
-            && let Some(expiry) = &self.expiry
-        {
-            let waker = Waker::from(Arc::clone(&expiry.cancels));
-            let clock = &**self.pool.clock();
-            let has_passed = expiry.alarm.lock().has_passed(clock, &waker);
-            if has_passed {
-                self.cancel_in_time(); // If the clock has no alarm thread, the next look cancels.
-            }
+    /// Returns the deadline if no alarm can be set: the caller must look again in time.
+    fn cancel_by_alarm(&self) -> Option<Instant> {
+        self.cancel_in_time()?;
+        let expiry = self.expiry.as_ref()?;
+        let waker = Waker::from(Arc::clone(&expiry.cancels));
+        let clock = &**self.pool.clock();
+        let time = expiry.alarm.lock().arm(clock, &waker);
+        match time {
+            Time::Left => None,
+            Time::Up => self.cancel_in_time(),
+            Time::LeftWithoutAlarm(at) => Some(at),
         }
+    }
+
+    /// Ends a poll that is pending. Has it repeated if the deadline has no alarm.
+    fn pend<R>(&self, without_alarm: Option<Instant>, waker: &Waker) -> Poll<R> {
+        if let Some(at) = without_alarm {
+            sync_shim::pace(&**self.pool.clock(), at);
+            // USER CODE: the poll's own waker. A panic is the poller's.
+            waker.wake_by_ref();
+        }
+        Poll::Pending
     }
 
     pub(super) fn next(&self) -> Option<Ended> {
@@ -230,7 +239,8 @@ impl Group {
         let parker = Parker::of_thread();
         loop {
             if helps {
-                self.cancel_by_alarm();
+                // Without an alarm, the deadline is looked at between tasks.
+                _ = self.cancel_by_alarm();
                 if let Poll::Ready(next) = self.help() {
                     return Ok(next);
                 }
@@ -333,11 +343,14 @@ impl Group {
         if let Err(next) = self.check_next() {
             return Poll::Ready(next);
         }
-        self.cancel_by_alarm();
+        let without_alarm = self.cancel_by_alarm();
         if let Poll::Ready(next) = self.help() {
             return Poll::Ready(next);
         }
-        self.shared.poll(context)
+        match self.shared.poll(context) {
+            Poll::Pending => self.pend(without_alarm, context.waker()),
+            ready @ Poll::Ready(_) => ready,
+        }
     }
 
     /// Takes an end. On an own worker runs tasks that have not started until there is one, as the blocking calls do.
@@ -398,7 +411,7 @@ impl Future for Next<'_> {
         if let Err(next) = self.group.check_next() {
             return Poll::Ready(next);
         }
-        self.group.cancel_by_alarm();
+        let without_alarm = self.group.cancel_by_alarm();
         self.leave();
         if let Poll::Ready(next) = self.group.help() {
             return Poll::Ready(next);
@@ -409,7 +422,7 @@ impl Future for Next<'_> {
             Ok(next) => Poll::Ready(next),
             Err(ticket) => {
                 self.ticket = Some(ticket);
-                Poll::Pending
+                self.group.pend(without_alarm, context.waker())
             }
         }
     }

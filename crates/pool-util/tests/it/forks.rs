@@ -10,9 +10,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use pool_core::{JoinError, Pool, SubmitError};
+use pool_core::{JoinError, Pool, SubmitError, current};
 use pool_util::{Keyed, Map, MapError, PoolExt, Scope, ScopedJoinHandle, ScopedMap, TaskGroup};
-use testkit::{ForkCase, Gate, check_in_forks, fork_cases, in_child, ready};
+use testkit::{ForkCase, Gate, block_on, check_in_forks, fork_cases, in_child, in_fork, ready};
 
 use crate::support::{hold, pool, queueing};
 
@@ -200,6 +200,42 @@ fn no_call_on_a_scope_waits_in_a_forked_child() {
             gate.open();
         });
         held.open();
+    });
+    assert!(ended.is_ok(), "{ended:?}");
+}
+
+/// A group with a deadline, whose task runs until it is asked to stop.
+fn cancels_at_its_deadline(pool: &Pool) {
+    const LIMIT: Duration = Duration::from_millis(5);
+    let begin = Instant::now();
+    let group = pool.group().cancel_at(begin + LIMIT);
+    group.spawn(|| current().token().wait()).unwrap();
+    let next = block_on(group.next_async());
+    // The deadline may pass before the task starts.
+    assert!(matches!(next, Some(Ok(true) | Err(JoinError::Cancelled))));
+    assert!(begin.elapsed() >= LIMIT);
+    assert!(block_on(group.next_async()).is_none());
+}
+
+#[test]
+fn a_group_made_in_a_forked_child_has_a_deadline_although_its_parents_had_one() {
+    let test = "forks::a_group_made_in_a_forked_child_has_a_deadline_although_its_parents_had_one";
+    let ended = in_child(test, || {
+        cancels_at_its_deadline(&pool(1));
+        assert_eq!(in_fork(|| cancels_at_its_deadline(&pool(1))), Ok(()));
+        cancels_at_its_deadline(&pool(1));
+    });
+    assert!(ended.is_ok(), "{ended:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_groups_deadline_cancels_although_no_thread_can_be_started() {
+    let test = "forks::a_groups_deadline_cancels_although_no_thread_can_be_started";
+    let ended = in_child(test, || {
+        let pool = pool(1);
+        pool.spawn(|| ()).unwrap().join().unwrap(); // Its worker stays.
+        testkit::without_threads(|| cancels_at_its_deadline(&pool));
     });
     assert!(ended.is_ok(), "{ended:?}");
 }

@@ -15,7 +15,7 @@ use scheduled_pool::{
     ResetError, Retry, ScheduleError, ScheduledHandle, ScheduledPool, Series, SeriesHandle,
     TaskBuilderExt,
 };
-use testkit::{ForkCase, Gate, check_in_forks, fork_cases, in_child, ready};
+use testkit::{ForkCase, Gate, block_on, check_in_forks, fork_cases, in_child, in_fork, ready};
 
 use crate::support::{SECOND, secs};
 
@@ -148,4 +148,40 @@ fn no_call_on_a_scheduled_pool_waits_in_a_forked_child() {
         },
     );
     assert!(ended.is_ok(), "{ended:?}");
+}
+
+/// Schedules a task, and waits for it with a limit, which needs an alarm.
+fn runs_in_time() {
+    let pool = Pool::builder().capacity(1).build().unwrap();
+    let scheduled = ScheduledPool::new(pool);
+    let later = scheduled.spawn_after(secs(3600), || ()).unwrap();
+    let soon = scheduled.spawn_after(SECOND / 200, || 7).unwrap();
+    let begin = Instant::now();
+    let limited = scheduled.release_timeout_async(SECOND / 100);
+    assert_eq!(block_on(limited), Err(WaitError::TimedOut));
+    assert!(begin.elapsed() >= SECOND / 100);
+    assert_eq!(soon.join().unwrap(), 7);
+    assert!(later.cancel());
+}
+
+#[test]
+fn a_pool_made_in_a_forked_child_has_timers_although_its_parents_had_some() {
+    let test = "forks::a_pool_made_in_a_forked_child_has_timers_although_its_parents_had_some";
+    let ended = in_child(test, || {
+        runs_in_time();
+        assert_eq!(in_fork(runs_in_time), Ok(()));
+        runs_in_time();
+    });
+    assert!(ended.is_ok(), "{ended:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[testkit::test]
+fn the_timer_thread_does_not_inherit_from_the_first_caller() {
+    let pool = Pool::builder().capacity(1).build().unwrap();
+    let builder = ScheduledPool::builder(pool).thread_name("own-timer");
+    let scheduled = builder.build().unwrap();
+    let later = testkit::on_special_thread(|| scheduled.spawn_after(secs(3600), || ()));
+    testkit::wait_for_service_threads("own-timer");
+    assert!(later.unwrap().cancel());
 }

@@ -1,8 +1,8 @@
 //! The thread that calls wakers at given times: one per `Alarms`, started by the first alarm and
 //! ended some time after the last.
 //!
-//! Not for: choosing the clock, or how the thread is started (`process.rs`; in models, a clock
-//! behind the same trait).
+//! Not for: choosing the clock, how the thread is started, or forks (`process.rs`, where each process has
+//! alarms of its own; in models, a clock behind the same trait).
 //!
 //! # Invariants
 //! 1. While an alarm is pending, the thread runs: it is awake, or sleeps at most until
@@ -10,9 +10,7 @@
 //! 2. Wakers are called and dropped outside the lock. A panicking waker does not stop the thread.
 //! 3. When no alarm has been pending for [`KEEP_ALIVE`], the thread ends. One notification starts
 //!    that interval: when the alarm that the thread slept for is cancelled and lay farther off.
-//! 4. In a process forked while the thread ran there is no thread, and no alarm can be set: a new
-//!    thread would have to trust a lock and a condition that the lost thread may have held. This is
-//!    detected without the lock.
+//! 4. A refused thread leaves no trace: the next alarm tries to start one again.
 //!
 //! # Why the thread never oversleeps an alarm
 //! The thread stores `sleeps_until` in the section that ends with its sleep. So the next section
@@ -26,7 +24,6 @@ use std::io;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use crate::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::{Mutex, MutexGuard, foreign};
 
 /// Time that the thread stays after its last alarm.
@@ -46,16 +43,14 @@ pub trait Time {
 #[derive(Debug)]
 pub struct Alarms<T> {
     state: Mutex<State>,
-    /// While the thread runs, one more than the fork count of the process that it was started in;
-    /// otherwise 0. Written under the lock. Relaxed: the lock orders it, and a forked copy reads a
-    /// value written before the fork.
-    running: AtomicUsize,
     time: T,
 }
 
 /// The state that the lock protects.
 #[derive(Debug)]
 pub struct State {
+    /// Whether the thread runs, or is being started.
+    is_served: bool,
     /// By time, then by order of creation.
     pending: BTreeMap<Key, Waker>,
     next: u64,
@@ -71,6 +66,7 @@ pub type Key = (Instant, u64);
 impl State {
     const fn new() -> Self {
         Self {
+            is_served: false,
             pending: BTreeMap::new(),
             next: 0,
             sleeps_until: None,
@@ -94,7 +90,6 @@ impl<T: Time> Alarms<T> {
     pub const fn new(time: T) -> Self {
         Self {
             state: Mutex::new(State::new()),
-            running: AtomicUsize::new(0),
             time,
         }
     }
@@ -104,41 +99,27 @@ impl<T: Time> Alarms<T> {
     pub fn new(time: T) -> Self {
         Self {
             state: Mutex::new(State::new()),
-            running: AtomicUsize::new(0),
             time,
         }
     }
 
-    /// Returns whether the thread was lost in a fork.
-    fn is_lost(&self, forks: usize) -> bool {
-        let running = self.running.load(Relaxed);
-        running != 0 && running != forks + 1
-    }
-
     /// Sets an alarm. If no thread runs, `start` must start one that calls [`serve`](Self::serve).
-    /// `forks` is the fork count of this process.
     ///
     /// # Errors
-    /// The error of `start`, or that the process was forked while the thread ran.
+    /// The error of `start`.
     pub fn set(
         &self,
-        forks: usize,
         when: Instant,
         waker: Waker,
         start: impl FnOnce() -> io::Result<()>,
     ) -> io::Result<Key> {
-        if self.is_lost(forks) {
-            return Err(io::Error::other(
-                "the alarm thread belongs to the parent process (this one was forked)",
-            ));
-        }
         let mut state = self.state.lock();
         let key = (when, state.next);
         state.next += 1;
         state.pending.insert(key, waker);
         // The thread runs: it sees this alarm before it sleeps, or is notified if it would
         // oversleep it.
-        if self.running.load(Relaxed) != 0 {
+        if state.is_served {
             let notify = state.wake_by(when);
             drop(state);
             if notify {
@@ -150,7 +131,7 @@ impl<T: Time> Alarms<T> {
         // code.
         match start() {
             Ok(()) => {
-                self.running.store(forks + 1, Relaxed);
+                state.is_served = true;
                 Ok(key)
             }
             Err(refused) => {
@@ -164,10 +145,7 @@ impl<T: Time> Alarms<T> {
     }
 
     /// Cancels an alarm that has not been fired.
-    pub fn take_back(&self, forks: usize, key: Key) {
-        if self.is_lost(forks) {
-            return; // The thread that would call the waker is gone.
-        }
+    pub fn take_back(&self, key: Key) {
         let mut notify = false;
         let mut state = self.state.lock();
         let waker = state.pending.remove(&key);
@@ -210,7 +188,7 @@ impl<T: Time> Alarms<T> {
                     if end <= now {
                         // In the section that found no pending alarm: the next alarm starts a
                         // thread.
-                        self.running.store(0, Relaxed);
+                        state.is_served = false;
                         return;
                     }
                     end
@@ -248,6 +226,27 @@ mod tests {
     }
 
     #[test]
+    fn a_refused_thread_leaves_no_alarm_and_the_next_alarm_starts_one() {
+        let alarms = Alarms::new(Still(Instant::now()));
+        let mut starts = 0;
+        let mut set = |answer: io::Result<()>| {
+            let start = || {
+                starts += 1;
+                answer
+            };
+            let set = alarms.set(Instant::now(), Waker::noop().clone(), start);
+            set.map(|_| ()).map_err(|refused| refused.kind())
+        };
+        for _ in 0..2 {
+            let refused = set(Err(io::ErrorKind::WouldBlock.into()));
+            assert_eq!(refused, Err(io::ErrorKind::WouldBlock));
+            assert!(alarms.state.lock().pending.is_empty());
+        }
+        assert_eq!((set(Ok(())), set(Ok(()))), (Ok(()), Ok(())));
+        assert_eq!(starts, 3, "the fourth alarm has a thread");
+    }
+
+    #[test]
     fn cancelled_alarms_leave_nothing() {
         let start = Instant::now();
         let alarms = Alarms::new(Still(start));
@@ -255,14 +254,14 @@ mod tests {
             let when = start + Duration::from_secs(n % 7);
             let waker = Waker::noop().clone();
             alarms
-                .set(0, when, waker, || Ok(()))
+                .set(when, waker, || Ok(()))
                 .expect("there is a thread")
         };
         for _ in 0..10 {
             let keys: Vec<_> = (0..100).map(set).collect();
             assert_eq!(alarms.state.lock().pending.len(), 100);
             for key in keys {
-                alarms.take_back(0, key);
+                alarms.take_back(key);
             }
             assert!(alarms.state.lock().pending.is_empty());
         }

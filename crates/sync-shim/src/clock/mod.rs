@@ -10,6 +10,7 @@
     expect(unreachable_pub, reason = "public to the models alone")
 )]
 pub mod alarms;
+mod deadline;
 mod manual;
 #[cfg(not(anthill_loom))]
 mod monotonic;
@@ -22,6 +23,7 @@ use std::{fmt, io};
 
 use crate::Parker;
 
+pub use deadline::{Deadline, LONGEST_PACE, Time, pace};
 pub use manual::ManualClock;
 #[cfg(not(anthill_loom))]
 pub use monotonic::{MonotonicClock, PlainClock};
@@ -40,7 +42,8 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// Calls `waker` once this clock reaches `when`, unless the alarm is dropped before.
     ///
     /// # Errors
-    /// If there is no thread to serve the alarm.
+    /// If there is no thread to serve the alarm. The caller must then keep the time by other means: see
+    /// [`pace`].
     fn wake_at(&self, when: Instant, waker: Waker) -> io::Result<Alarm>;
 
     /// Whether this is the [`PlainClock`], whose alarms are set by [`wake_at`].
@@ -65,6 +68,18 @@ pub fn wake_at(clock: &dyn Clock, when: Instant, waker: Waker) -> io::Result<Ala
         return MonotonicClock.wake_at(when, waker);
     }
     clock.wake_at(when, waker)
+}
+
+/// Returns whether this is the error of an alarm of the [`MonotonicClock`] whose thread the operating system
+/// refused to start.
+pub fn is_refused(error: &io::Error) -> bool {
+    #[cfg(not(anthill_loom))]
+    return process::is_refused(error);
+    #[cfg(anthill_loom)]
+    {
+        let _ = error; // The clocks of models need no thread.
+        false
+    }
 }
 
 /// A pending [`Clock::wake_at`]. Dropping it cancels the alarm; a wake-up that has already begun

@@ -10,8 +10,9 @@ use crate::{Alarm, Clock, Parker};
 /// The operating system's monotonic time: it does not jump when the wall clock is set.
 ///
 /// One thread serves the alarms of the whole process. The first alarm starts it, and it ends ten
-/// seconds after the last alarm was fired or cancelled. A process forked in the meantime has lost
-/// that thread: setting an alarm there fails.
+/// seconds after the last alarm was fired or cancelled. A forked child has alarms and a thread of its
+/// own. The thread does not inherit the processors, the priority or the signal mask of the caller that
+/// started it: see [`spawn_service`](crate::thread::spawn_service).
 ///
 /// That thread calls the wakers one after another. A waker that blocks (for example one that runs
 /// its task in place) delays every later alarm of the process for as long, in all queues that use

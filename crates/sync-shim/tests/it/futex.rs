@@ -31,15 +31,17 @@ fn one_of_many_fair_wakes_reserves_the_word_for_its_sleeper() {
     let word = Futex::new(OPEN);
     thread::scope(|scope| {
         scope.spawn(|| {
-            while word.load(Relaxed) == OPEN {
+            while word
+                .compare_exchange(RESERVED, OVER, Relaxed, Relaxed)
+                .is_err()
+            {
                 word.wait(OPEN, None);
             }
         });
-        while word.load(Relaxed) == OPEN {
+        while word.load(Relaxed) != OVER {
             word.wake_one_fairly(OPEN, RESERVED);
         }
     });
-    assert_eq!(word.load(Relaxed), RESERVED);
 }
 
 #[testkit::test]
@@ -53,4 +55,21 @@ fn a_fair_wake_reserves_no_word_that_is_no_longer_open() {
         }
     });
     assert_eq!(word.load(Relaxed), OVER);
+}
+
+#[testkit::test]
+fn a_thread_that_falls_asleep_while_the_word_is_reserved_for_no_one_is_woken() {
+    let word = Futex::new(OPEN);
+    thread::scope(|scope| {
+        let sleeper = scope.spawn(|| {
+            for _ in 0..1_000 {
+                word.wait(RESERVED, None); // As a thread of a lock does that may not take the turn.
+                let _ours = word.compare_exchange(RESERVED, OPEN, Relaxed, Relaxed);
+            }
+        });
+        while !sleeper.is_finished() {
+            word.wake_one_fairly(OPEN, RESERVED);
+        }
+    });
+    assert_eq!(word.load(Relaxed), OPEN);
 }

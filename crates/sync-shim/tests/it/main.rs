@@ -3,6 +3,7 @@
 #![cfg(not(anthill_loom))]
 
 mod alarms;
+mod deadline;
 mod foreign;
 mod futex;
 mod manual_clock;

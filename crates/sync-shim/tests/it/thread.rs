@@ -159,3 +159,66 @@ fn the_alarm_thread_has_precise_timers() {
         .collect();
     assert_eq!(slacks, [1]);
 }
+
+#[cfg(target_os = "linux")]
+mod service {
+    use std::time::Instant;
+
+    use sync_shim::thread::{ThreadOptions, spawn_service};
+    use sync_shim::{Clock, MonotonicClock};
+    use testkit::{
+        CountingWaker, Gate, in_child, on_special_thread, wait_for_service_threads, without_threads,
+    };
+
+    /// The signals that the calling thread blocks.
+    fn blocked() -> String {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let line = status.lines().find(|line| line.starts_with("SigBlk:"));
+        line.unwrap().to_owned()
+    }
+
+    #[testkit::test]
+    fn a_service_thread_does_not_inherit_from_its_starter() {
+        let gate = Gate::new();
+        let stays = gate.clone();
+        let thread = on_special_thread(|| {
+            let options = ThreadOptions {
+                name: Some("service"),
+                ..ThreadOptions::default()
+            };
+            let before = blocked();
+            let thread = spawn_service(options, move || stays.wait());
+            assert_eq!(blocked(), before, "the starter's mask is restored");
+            thread.unwrap()
+        });
+        wait_for_service_threads("service");
+        gate.open();
+        thread.join().unwrap();
+    }
+
+    #[testkit::test]
+    fn a_refused_service_thread_leaves_the_starters_signals_as_they_were() {
+        let test =
+            "thread::service::a_refused_service_thread_leaves_the_starters_signals_as_they_were";
+        let end = in_child(test, || {
+            let before = blocked();
+            without_threads(|| spawn_service(ThreadOptions::default(), || ()).unwrap_err());
+            assert_eq!(blocked(), before);
+        });
+        assert!(end.is_ok(), "{end:?}");
+    }
+
+    #[testkit::test]
+    fn the_alarm_thread_does_not_inherit_from_the_first_caller() {
+        let test = "thread::service::the_alarm_thread_does_not_inherit_from_the_first_caller";
+        let end = in_child(test, || {
+            let counter = CountingWaker::new();
+            let alarm =
+                on_special_thread(|| MonotonicClock.wake_at(Instant::now(), counter.waker()));
+            counter.wait_for_wakes(1);
+            wait_for_service_threads("anthill-alarms");
+            drop(alarm);
+        });
+        assert!(end.is_ok(), "{end:?}");
+    }
+}
