@@ -12,6 +12,7 @@ mod mentions;
 mod models;
 mod names;
 mod pages;
+mod process_wide;
 mod unsafe_code;
 mod waits;
 
@@ -48,6 +49,7 @@ pub(crate) fn run(workspace: &Workspace, build: bool) -> Result<()> {
     offences.extend(forks::check(workspace, &config.forks)?);
     offences.extend(mentions::check(workspace, &config.mentions)?);
     offences.extend(names::check(workspace)?);
+    offences.extend(process_wide::check(workspace)?);
     offences.extend(waits::check(workspace, &config.waits)?);
     offences.extend(deps::too_many(workspace)?);
     offences.extend(light::check(workspace)?);

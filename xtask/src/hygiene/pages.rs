@@ -13,8 +13,8 @@ use crate::workspace::Workspace;
 /// Pages about the libraries that inspired the crates. Tests of each promise are in the last
 /// column.
 const PROMISES: [&str; 3] = ["docs/ants.md", "docs/client-go.md", "docs/java-delay.md"];
-/// Cites tests, and files as well.
-const PROOFS: &str = "docs/testing.md";
+/// Cite tests, and other names as well.
+const PROOFS: [&str; 2] = ["docs/testing.md", "docs/decisions/process-wide.md"];
 /// Has a row per model.
 const MODELS: &str = "docs/models.tsv";
 /// Folders that exist only on some machines.
@@ -30,10 +30,10 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Vec<String>> {
     for (_, text) in workspace.texts("", ".rs")? {
         functions.extend(function_names(&text).map(str::to_owned));
     }
-    for page in PROMISES.iter().chain(&[PROOFS]) {
+    for page in PROMISES.iter().chain(&PROOFS) {
         let missing = cited_tests(&workspace.read(page)?)
             .into_iter()
-            .filter(|(_, test)| *page != PROOFS || is_sentence(test))
+            .filter(|(_, test)| !PROOFS.contains(page) || is_sentence(test))
             .filter(|(_, test)| !functions.contains(test));
         offences.extend(missing.map(|(line, test)| format!("{page}:{line}: no test `{test}`")));
     }
