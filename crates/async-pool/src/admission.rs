@@ -111,28 +111,22 @@ pub(crate) struct State {
     pub(crate) on_end: Events,
     /// Workers that have not ended.
     pub(crate) workers: usize,
+    /// How often all workers have ended.
+    pub(crate) ends: u64,
     /// Which workers have not decided to end.
     staying: Vec<bool>,
     /// Number of reboots that are starting workers.
     reboots: usize,
-    /// Number of starts and ends.
-    moves: u64,
-    /// See [`relieve`](State::relieve).
-    stall: Stall,
+    /// Time of the next look of [`relieve`](State::relieve), and the time since which no task was polled.
+    relief: u64,
+    still: Option<u64>,
+    /// Capacity of `live` that could not be freed.
+    unshrinkable: usize,
     pub(crate) inbox: Inbox,
 }
 
 /// How long a live task waits in vain for a queued one before [`State::relieve`] lends room to that, in nanoseconds.
 pub(crate) const PATIENCE: u64 = 1_000_000_000;
-
-/// Since when tasks wait for queued ones in vain.
-#[derive(Clone, Copy, Default)]
-struct Stall {
-    /// The number of moves at that time, and the time.
-    unmoved: Option<(u64, u64)>,
-    /// The time since which no task was polled.
-    still: Option<u64>,
-}
 
 pub(crate) struct Admission(Mutex<State>);
 
@@ -154,10 +148,12 @@ impl Admission {
             on_idle: Events::new(),
             on_end: Events::new(),
             workers: 0,
+            ends: 0,
             staying: vec![false; workers],
             reboots: 0,
-            moves: 0,
-            stall: Stall::default(),
+            relief: 0,
+            still: None,
+            unshrinkable: 0,
             inbox: Inbox::new(workers),
         }))
     }
@@ -235,7 +231,12 @@ impl State {
         parent: Option<usize>,
         effects: &mut Effects,
     ) -> Option<u64> {
-        if self.waiting.counted() >= self.max_waiting {
+        // A caller that lends its room does not wait.
+        let lends = parent.is_some_and(|parent| {
+            let family = self.family(parent);
+            self.families.may_lend(family)
+        });
+        if self.waiting.counted() >= self.max_waiting && !lends {
             return None;
         }
         let ticket = self.waiting.push(Arc::clone(entry));
@@ -300,7 +301,6 @@ impl State {
             heads: None,
         });
         job.set_place(Place::Started(key));
-        self.moves += 1;
         self.peak = self.peak.max(self.live());
         effects.start(job);
     }
@@ -396,6 +396,9 @@ impl State {
         for (job, ended) in batch {
             parents.extend(self.end(job.place(), *ended));
         }
+        if self.live.is_empty() {
+            self.unshrinkable = 0;
+        }
         self.refill(effects);
         // After the refill, so that a task that has found room needs no loan.
         for family in parents {
@@ -413,9 +416,8 @@ impl State {
         };
         // `job` is not the last reference.
         let live = self.live.try_remove(key)?;
-        self.moves += 1;
         if let Some(headed) = live.heads {
-            self.families.end_parent(headed);
+            self.families.end_parent(headed, live.child_of);
         }
         let parent = self.families.end_child(live.child_of);
         parent.filter(|_| self.families.is_wanting())
@@ -496,6 +498,7 @@ impl State {
     pub(crate) fn leave_worker(&mut self, effects: &mut Effects) {
         self.workers -= 1;
         if self.workers == 0 {
+            self.ends += 1;
             self.on_end.set_all(&mut effects.wakes);
         }
     }
@@ -547,12 +550,15 @@ impl State {
 
     /// Whether lists have more memory than they need.
     pub(crate) fn has_slack(&self) -> bool {
-        has_slack(self.live.capacity(), self.live.len()) || self.inbox.has_slack()
+        let capacity = self.live.capacity();
+        capacity > self.unshrinkable && has_slack(capacity, self.live.len())
+            || self.inbox.has_slack()
     }
 
     /// Frees the memory of a peak. A live task keeps its place, so a list becomes as short as its last one allows.
     pub(crate) fn shrink(&mut self) {
         self.live.shrink_to_fit();
+        self.unshrinkable = self.live.capacity();
         self.families.shrink();
         self.inbox.shrink();
     }
@@ -564,34 +570,26 @@ impl State {
 
     /// Notes that a task is about to be polled: the pool does not stand still.
     pub(crate) fn stir(&mut self) {
-        self.stall.still = None;
+        self.still = None;
     }
 
-    /// Lends room to queued tasks that live ones have waited for in vain for [`PATIENCE`]: a parent that has lent no room
-    /// lends once nothing has started or ended for so long, and another one lends again once no task was polled for so
-    /// long. `is_idle`: all workers are idle, and no timer is
-    /// due for as long.
+    /// Lends room to queued tasks that live ones have waited for in vain for [`PATIENCE`]: a parent that has lent no room lends
+    /// once none of its children has started or ended for so long; another one lends again if, in addition, no task of the pool
+    /// was polled for so long. `is_idle`: all workers are idle, and no timer is set.
     ///
     /// The first rule is for a live child that does not end (it serves for as long as the pool exists), the second for
     /// children that wait for each other. Nobody can tell these from slow ones.
     pub(crate) fn relieve(&mut self, now: u64, is_idle: bool, effects: &mut Effects) {
-        if !self.is_wanting() {
-            self.stall = Stall::default();
+        if !is_idle {
+            self.still = None;
+        }
+        if !self.is_wanting() || now < self.relief {
             return;
         }
-        let has_passed = |since: u64| now.saturating_sub(since) >= PATIENCE;
-        let unmoved = match self.stall.unmoved {
-            Some((moves, since)) if moves == self.moves => has_passed(since),
-            _ => {
-                self.stall.unmoved = Some((self.moves, now));
-                false
-            }
-        };
-        let is_still = is_idle && has_passed(*self.stall.still.get_or_insert(now));
-        if !unmoved {
-            return;
-        }
-        for (family, has_lent) in self.families.wanting() {
+        // Rarely, because it looks at all families.
+        self.relief = now.saturating_add(PATIENCE / 4);
+        let is_still = is_idle && now.saturating_sub(*self.still.get_or_insert(now)) >= PATIENCE;
+        for (family, has_lent) in self.families.sample(now, PATIENCE) {
             if !has_lent || is_still {
                 self.lend(family, effects);
             }

@@ -9,8 +9,9 @@
 //! # Invariants
 //! 1. A family exists while its parent is live, and while it has children. `children` counts started tasks, and permits
 //!    in the parent's room.
-//! 2. `lent_tasks` and `lent_permits` are the sums over families whose parents are live: a loan has two holders of one
-//!    room, and ends with the first of them.
+//! 2. A loan is counted in one family with a live parent, and in the sums. A room with a chain of holders has one loan less
+//!    than holders: the end of any of them ends one loan. If it is a parent in the middle, its loans pass to the family
+//!    from which it has borrowed (the *heir*), which then counts their borrowers as children, too.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -77,10 +78,15 @@ struct Family {
     number: u64,
     /// Whether the parent is live.
     has_parent: bool,
+    /// The family that has taken over the loans of a parent that has ended.
+    heir: Option<u32>,
     children: u32,
     lent_tasks: u32,
     lent_permits: u32,
     wants: BTreeSet<Want>,
+    /// Whether a child has started or ended since the last [`sample`](Families::sample), and the time of that.
+    has_moved: bool,
+    since: u64,
 }
 
 pub(crate) struct Families {
@@ -135,6 +141,9 @@ impl Families {
             lent_tasks: 0,
             lent_permits: 0,
             wants: BTreeSet::new(),
+            heir: None,
+            has_moved: true,
+            since: 0,
         });
         let index = u32::try_from(index + 1).ok();
         FamilyIndex(
@@ -165,6 +174,7 @@ impl Families {
             return ChildOf::NONE;
         };
         family.children += 1;
+        family.has_moved = true;
         ChildOf::new(id.index, false)
     }
 
@@ -172,6 +182,7 @@ impl Families {
     pub(crate) fn lend_to_task(&mut self, id: FamilyId) -> ChildOf {
         let family = &mut self.families[id.index as usize];
         family.children += 1;
+        family.has_moved = true;
         self.lenders += usize::from(family.lent_tasks == 0);
         family.lent_tasks += 1;
         self.lent_tasks += 1;
@@ -179,72 +190,106 @@ impl Families {
     }
 
     /// Counts a permit in the room of the live parent.
-    pub(crate) fn lend_to_permit(&mut self, family: FamilyId) {
-        let family = &mut self.families[family.index as usize];
+    pub(crate) fn lend_to_permit(&mut self, id: FamilyId) {
+        let family = &mut self.families[id.index as usize];
         family.children += 1;
+        family.has_moved = true;
         family.lent_permits += 1;
         self.lent_permits += 1;
     }
 
     /// Counts a permit out. Returns the family if its room is still a live parent's.
     pub(crate) fn return_permit(&mut self, child_of: ChildOf) -> Option<FamilyId> {
-        let index = child_of.family()?;
-        let family = &mut self.families[index];
-        family.children -= 1;
-        if family.has_parent {
-            family.lent_permits -= 1;
-            self.lent_permits -= 1;
-        }
-        self.parent_of(index)
+        let id = self.count_out(child_of)?;
+        self.families[id.index as usize].lent_permits -= 1;
+        self.lent_permits -= 1;
+        Some(id)
     }
 
-    /// Counts a started task out. Returns its parent's family if that is live.
+    /// Counts a started task out. Returns its parent's family, or its heir, if that has a live parent.
     pub(crate) fn end_child(&mut self, child_of: ChildOf) -> Option<FamilyId> {
-        let index = child_of.family()?;
-        let family = &mut self.families[index];
-        family.children -= 1;
-        if family.has_parent && child_of.is_lent() {
+        let id = self.count_out(child_of)?;
+        if child_of.is_lent() {
+            let family = &mut self.families[id.index as usize];
             family.lent_tasks -= 1;
             self.lent_tasks -= 1;
             self.lenders -= usize::from(family.lent_tasks == 0);
         }
-        self.parent_of(index)
+        Some(id)
     }
 
-    fn parent_of(&mut self, index: usize) -> Option<FamilyId> {
-        let Family {
-            number,
-            has_parent,
-            children,
-            ..
-        } = self.families[index];
-        if has_parent {
-            // It was made of a `u32`.
-            let index = u32::try_from(index).unwrap_or(u32::MAX);
-            return Some(FamilyId { index, number });
-        }
-        if children == 0 {
-            self.families.remove(index);
+    /// Counts a child out of its family, and a borrower out of the heirs of that. Returns the first family with a live parent.
+    fn count_out(&mut self, child_of: ChildOf) -> Option<FamilyId> {
+        let mut next = child_of.family();
+        while let Some(index) = next {
+            let family = &mut self.families[index];
+            family.children -= 1;
+            family.has_moved = true;
+            if family.has_parent {
+                return Some(self.id(index));
+            }
+            next = family
+                .heir
+                .filter(|_| child_of.is_lent())
+                .map(|heir| heir as usize);
+            if family.children == 0 {
+                self.families.remove(index);
+            }
         }
         None
     }
 
-    /// Ends the loans of a parent that has ended: its room is now that of its child.
-    pub(crate) fn end_parent(&mut self, headed: FamilyIndex) {
+    fn id(&self, index: usize) -> FamilyId {
+        FamilyId {
+            // It was made of a `u32`.
+            index: u32::try_from(index).unwrap_or(u32::MAX),
+            number: self.families[index].number,
+        }
+    }
+
+    /// The family with a live parent from which a task has borrowed its room.
+    fn lender(&self, child_of: ChildOf) -> Option<usize> {
+        let mut index = child_of.family().filter(|_| child_of.is_lent())?;
+        while !self.families[index].has_parent {
+            index = self.families[index].heir? as usize;
+        }
+        Some(index)
+    }
+
+    /// Passes on the loans of a parent that has ended, and was a child itself: to the family that has lent it the room, or to
+    /// nobody if the room was its own. That is then its child's.
+    pub(crate) fn end_parent(&mut self, headed: FamilyIndex, child_of: ChildOf) {
         let index = headed.0.get() as usize - 1;
+        let heir = self.lender(child_of);
         let family = &mut self.families[index];
         family.has_parent = false;
-        self.lent_tasks -= family.lent_tasks as usize;
-        self.lent_permits -= family.lent_permits as usize;
-        self.lenders -= usize::from(family.lent_tasks > 0);
-        self.wanting -= usize::from(!family.wants.is_empty());
-        family.wants = BTreeSet::new();
-        self.parent_of(index);
+        let tasks = std::mem::take(&mut family.lent_tasks);
+        let permits = std::mem::take(&mut family.lent_permits);
+        let wants = std::mem::take(&mut family.wants);
+        let is_childless = family.children == 0;
+        self.lenders -= usize::from(tasks > 0);
+        self.wanting -= usize::from(!wants.is_empty());
+        if is_childless {
+            self.families.remove(index);
+        } else if let Some(heir) = heir {
+            family.heir = u32::try_from(heir).ok();
+            let heir = &mut self.families[heir];
+            heir.children += tasks + permits;
+            self.lenders += usize::from(heir.lent_tasks == 0 && tasks > 0);
+            heir.lent_tasks += tasks;
+            heir.lent_permits += permits;
+        } else {
+            self.lent_tasks -= tasks as usize;
+            self.lent_permits -= permits as usize;
+        }
     }
 
     /// Adds a task that the live parent waits for. Returns the number of these.
-    pub(crate) fn want(&mut self, family: FamilyId, want: Want) -> usize {
-        let wants = &mut self.families[family.index as usize].wants;
+    pub(crate) fn want(&mut self, id: FamilyId, want: Want) -> usize {
+        let family = &mut self.families[id.index as usize];
+        // The time of the wait begins with its first want.
+        family.has_moved |= family.wants.is_empty();
+        let wants = &mut family.wants;
         self.wanting += usize::from(wants.is_empty());
         wants.insert(want);
         wants.len()
@@ -272,16 +317,21 @@ impl Families {
             .is_some_and(|family| family.children == 0)
     }
 
-    /// Families whose parents wait for tasks that may still be queued, and whether each has lent room.
-    pub(crate) fn wanting(&self) -> Vec<(FamilyId, bool)> {
-        let wanting = self.families.iter().filter(|(_, it)| !it.wants.is_empty());
-        let wanting = wanting.map(|(index, family)| {
-            let index = u32::try_from(index).unwrap_or(u32::MAX);
-            let number = family.number;
-            let has_lent = family.lent_tasks + family.lent_permits > 0;
-            (FamilyId { index, number }, has_lent)
-        });
-        wanting.collect()
+    /// Families whose parents wait for tasks that may still be queued, and in which nothing has started or ended for `patience`;
+    /// and whether each has lent room. To be called repeatedly.
+    pub(crate) fn sample(&mut self, now: u64, patience: u64) -> Vec<(FamilyId, bool)> {
+        let mut stuck = Vec::new();
+        for (index, family) in &mut self.families {
+            if family.wants.is_empty() || std::mem::take(&mut family.has_moved) {
+                family.since = now;
+            } else if now.saturating_sub(family.since) >= patience {
+                let index = u32::try_from(index).unwrap_or(u32::MAX);
+                let number = family.number;
+                let has_lent = family.lent_tasks + family.lent_permits > 0;
+                stuck.push((FamilyId { index, number }, has_lent));
+            }
+        }
+        stuck
     }
 
     /// Frees the memory of a peak.

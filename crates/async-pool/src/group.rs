@@ -26,6 +26,7 @@ use sync_shim::Mutex;
 use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::foreign::drop_quietly;
 
+use crate::family::Want;
 use crate::task::{Futures, Starts};
 use crate::worker::Shared;
 use crate::{AsyncWorkerPool, JoinHandle, Permit};
@@ -80,6 +81,8 @@ struct State<V> {
     /// How many of these the task of the pool that waits for them has noted, and its family.
     noted: usize,
     noted_by: Option<u64>,
+    /// Whether a task of the pool has waited for a member: it is to note those that are queued meanwhile.
+    has_own_waiter: bool,
     /// Number of members that were not taken.
     left: usize,
     on_end: Events,
@@ -122,6 +125,9 @@ impl<V> State<V> {
         } else if let Some(ticket) = ticket {
             self.forget_started();
             self.queued.push_back((key, ticket));
+            if self.has_own_waiter {
+                self.on_end.set_all(wakes);
+            }
         }
     }
 
@@ -178,13 +184,13 @@ impl<V> State<V> {
         }
     }
 
-    /// Returns the tickets of the queued members that the task with this family has not noted.
-    fn note_queued(&mut self, family: u64) -> Vec<u64> {
+    /// Returns the queued members that the task with this family has not noted.
+    fn note_queued(&mut self, family: u64) -> Vec<Want> {
         if self.noted_by.replace(family) != Some(family) {
             self.noted = 0;
         }
         let new = self.queued.iter().skip(self.noted);
-        let new = new.map(|&(_, ticket)| ticket).collect();
+        let new = new.map(|&(_, ticket)| Want::Pending(ticket)).collect();
         self.noted = self.queued.len();
         new
     }
@@ -366,6 +372,7 @@ impl<R: Clone> AsyncWorkerPool<R> {
                     queued: VecDeque::new(),
                     noted: 0,
                     noted_by: None,
+                    has_own_waiter: false,
                     left: 0,
                     on_end: Events::new(),
                     cancels: false,
@@ -762,6 +769,7 @@ impl<V> Next<V> {
         let Group { state, pool, .. } = &*self.group;
         let has_queued = || {
             let mut state = state.lock();
+            state.has_own_waiter = true;
             state.forget_started();
             !state.queued.is_empty()
         };

@@ -19,7 +19,7 @@ use sync_shim::foreign::{discard, drop_quietly, guarded};
 use sync_shim::thread::{JoinHandle as Thread, ThreadOptions, available_parallelism, spawn_thread};
 
 use crate::admission::{Admission, Candidate, Job, State};
-use crate::family::ChildOf;
+use crate::family::{ChildOf, Want};
 use crate::task::{Func, Futures, Joins, Run, Starts, Task};
 use crate::timers::outside;
 use crate::waits::{Answer, Awaited, Patience, RoomFuture, WaitFuture, wait};
@@ -55,7 +55,8 @@ struct Handle {
     shared: Arc<Shared>,
     name: Arc<str>,
     drop_policy: DropPolicy,
-    threads: Mutex<Vec<Thread>>,
+    /// Started threads, and the number of times that the pool had ended before each started.
+    threads: Mutex<Vec<(u64, Thread)>>,
     wrap: Option<Arc<Wrap>>,
 }
 
@@ -273,12 +274,30 @@ impl Handle {
             run();
             leave(&shared);
         };
+        let ends = self.shared.admission.look(|state| state.ends);
         let thread = spawn_thread(options, body)?;
         let mut threads = self.threads.lock();
         // An ended thread keeps its stack as long as its handle exists.
-        threads.retain(|thread| !thread.is_finished());
-        threads.push(thread);
+        threads.retain(|(_, thread)| !thread.is_finished());
+        threads.push((ends, thread));
         Ok(())
+    }
+}
+
+impl Handle {
+    /// Joins the threads of ends that have come. A reboot may have started others since.
+    fn join_threads(&self) {
+        let ends = self.shared.admission.look(|state| state.ends);
+        let ended: Vec<_> = {
+            let mut threads = self.threads.lock();
+            threads
+                .extract_if(.., |(started, _)| *started < ends)
+                .collect()
+        };
+        for (_, thread) in ended {
+            // A worker catches all panics; a destructor of a thread-local that panics aborts the process.
+            _ = thread.join();
+        }
     }
 }
 
@@ -297,7 +316,7 @@ impl Drop for Handle {
             DropPolicy::Join if !self.shared.is_own_worker() => {
                 release(&self.shared);
                 _ = wait(&self.shared, Awaited::End, None);
-                join_threads(&self.threads);
+                self.join_threads();
             }
             _ => _ = release(&self.shared),
         }
@@ -746,7 +765,7 @@ impl<R> AsyncWorkerPool<R> {
     /// As [`wait_idle`](Self::wait_idle).
     pub fn wait_released(&self) -> Result<(), WaitError> {
         wait(self.shared(), Awaited::End, None)?;
-        join_threads(&self.handle.threads);
+        self.handle.join_threads();
         Ok(())
     }
 
@@ -811,14 +830,6 @@ fn drop_entries(entries: Vec<Arc<WaiterEntry<Candidate>>>) {
     // USER CODE: the drop of tasks whose waits were dropped. A panic is caught.
     for entry in entries {
         drop_quietly(entry);
-    }
-}
-
-fn join_threads(threads: &Mutex<Vec<Thread>>) {
-    let threads = std::mem::take(&mut *threads.lock());
-    for thread in threads {
-        // A worker catches all panics; a destructor of a thread-local that panics aborts the process.
-        _ = thread.join();
     }
 }
 
@@ -1009,13 +1020,8 @@ impl<V> Future for JoinHandle<V> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Joined<V>> {
         let this = &mut *self;
         this.shared.process.check(JoinError::Forked)?;
-        if let Some(ticket) = this.task.ticket(&this.shared)
-            && let Some(parent) = this.shared.own_task()
-        {
-            let family = this.shared.family_of(parent);
-            if this.noted_by.replace(family) != Some(family) {
-                this.shared.want(parent, vec![ticket]);
-            }
+        if let Some(ticket) = this.task.ticket(&this.shared) {
+            this.shared.note(&mut this.noted_by, Want::Pending(ticket));
         }
         poll(&Outcome(&self), context)
     }
@@ -1116,6 +1122,27 @@ impl Stats {
             released: counts.released,
             refused: counts.refused,
             peak_live: state.peak,
+        }
+    }
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use futures_lite::future::block_on;
+
+    use crate::AsyncPool;
+
+    #[test]
+    fn a_wait_for_the_end_of_a_cycle_joins_no_thread_of_the_next() {
+        let pool = AsyncPool::builder().workers(2).build();
+        let pool = pool.expect("threads can be started");
+        for _ in 0..20 {
+            pool.release();
+            block_on(pool.wait_released_async()).expect("no task waits");
+            assert!(pool.reboot().expect("threads can be started"));
+            // As a `wait_released` that has waited since before the reboot. The new threads do not end.
+            pool.handle.join_threads();
+            assert_eq!(pool.handle.threads.lock().len(), 2);
         }
     }
 }

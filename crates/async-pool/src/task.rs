@@ -149,18 +149,18 @@ pub(crate) trait Run: Send + Sync {
     fn discard(self: Arc<Self>);
     /// Says where the task is. Called in sections of the admission.
     fn set_place(&self, place: Place);
-    /// Shows the outcome to the handle.
-    fn resolve(&self);
+    /// Shows the outcome to the handle. Returns the waiter, which the caller notifies.
+    fn show(&self) -> Option<Waiter>;
     /// Whether a thread or a task waits for the outcome.
     fn is_awaited(&self) -> bool;
 }
 
 /// Where the outcome of a task goes.
 pub(crate) trait Sink<V>: Send + Sync + 'static {
-    /// Stores the outcome until [`resolve`](Self::resolve). Without a handle drops it, as a part of the task.
+    /// Stores the outcome until [`show`](Self::show). Without a handle drops it, as a part of the task.
     fn lay_aside(&self, outcome: Joined<V>);
-    /// Shows the outcome that was laid aside to the handle, after the end of the task was counted.
-    fn resolve(&self);
+    /// Shows the outcome that was laid aside to the handle, after the end of the task was counted. Returns the waiter.
+    fn show(&self) -> Option<Waiter>;
     /// Whether a thread or a task waits for the outcome.
     fn is_awaited(&self) -> bool;
 }
@@ -176,7 +176,9 @@ impl<V> Sink<V> for Nobody {
         drop_quietly(outcome);
     }
 
-    fn resolve(&self) {}
+    fn show(&self) -> Option<Waiter> {
+        None
+    }
 
     fn is_awaited(&self) -> bool {
         false
@@ -193,24 +195,26 @@ impl<V: Send + 'static> Sink<V> for Handled<V> {
         drop_quietly(unwanted);
     }
 
-    fn resolve(&self) {
+    fn show(&self) -> Option<Waiter> {
         let mut promise = self.0.lock();
-        let waiter = if promise.keep() {
+        if promise.keep() {
             promise.take_waiter()
         } else {
             None
-        };
-        drop(promise);
-        match waiter {
-            // Noted, so that this worker polls for the joiner's next task before it sleeps.
-            Some(Waiter::Thread(parker)) => has_unparked_joiner(parker.unpark_sleeper()),
-            Some(Waiter::Task(waker)) => wake(waker),
-            None => {}
         }
     }
 
     fn is_awaited(&self) -> bool {
         self.0.lock().is_awaited()
+    }
+}
+
+/// Notifies the waiter of an outcome.
+pub(crate) fn notify(waiter: Waiter) {
+    match waiter {
+        // Noted, so that this worker polls for the joiner's next task before it sleeps.
+        Waiter::Thread(parker) => has_unparked_joiner(parker.unpark_sleeper()),
+        Waiter::Task(waker) => wake(waker),
     }
 }
 
@@ -458,8 +462,8 @@ impl<R: Starts<T>, T: Send + 'static, S: Sink<R::Value>> Run for Task<R, T, S> {
         self.place.store(word, Relaxed);
     }
 
-    fn resolve(&self) {
-        self.sink.resolve();
+    fn show(&self) -> Option<Waiter> {
+        self.sink.show()
     }
 
     fn is_awaited(&self) -> bool {

@@ -170,15 +170,24 @@ impl Shared {
         self.section(|state, _| state.counts.refused += 1);
     }
 
+    /// Notes that the calling task of the pool waits for a queued one, unless it has noted that before.
+    pub(crate) fn note(&self, noted_by: &mut Option<u64>, want: Want) {
+        if let Some(parent) = self.own_task() {
+            let family = self.family_of(parent);
+            if noted_by.replace(family) != Some(family) {
+                self.want(parent, vec![want]);
+            }
+        }
+    }
+
     /// The family of a live task. A later task has another number.
     pub(crate) fn family_of(&self, parent: usize) -> u64 {
         self.section(|state, _| state.family(parent).number)
     }
 
     /// Notes that a live task, which calls, waits for queued ones. It lends its room to the first if it has no live child.
-    pub(crate) fn want(&self, parent: usize, tickets: Vec<u64>) {
-        if !tickets.is_empty() {
-            let wants = tickets.into_iter().map(Want::Pending);
+    pub(crate) fn want(&self, parent: usize, wants: Vec<Want>) {
+        if !wants.is_empty() {
             self.section(|state, effects| state.want(parent, wants, effects));
         }
     }
@@ -312,6 +321,8 @@ impl Drop for WaitFuture {
 pub(crate) struct RoomFuture {
     shared: Arc<Shared>,
     is_for_permit: bool,
+    /// The family of the task of the pool that has polled the wait last.
+    noted_by: Option<u64>,
     stage: Wait,
 }
 
@@ -327,6 +338,7 @@ impl RoomFuture {
         Self {
             shared: Arc::clone(shared),
             is_for_permit: job.is_none(),
+            noted_by: None,
             stage: Wait::New(job),
         }
     }
@@ -396,10 +408,12 @@ impl Future for RoomFuture {
                 return Poll::Ready(answer);
             }
         }
-        let Wait::Entered(entry, _) = &this.stage else {
+        let Wait::Entered(entry, ticket) = &this.stage else {
             return Poll::Pending;
         };
         let Some(outcome) = entry.poll(context.waker()) else {
+            // After the waker was stored, so that a loan finds it. The wait may have begun elsewhere.
+            this.shared.note(&mut this.noted_by, Want::Waiting(*ticket));
             return Poll::Pending;
         };
         this.stage = Wait::Over;

@@ -35,10 +35,10 @@ use sync_shim::foreign::{discard, drop_quietly, guarded};
 use sync_shim::thread::Tag;
 use sync_shim::{Mutex, Parker, Process};
 
-use crate::admission::{Admission, Effects, Job, PATIENCE, State, has_slack};
+use crate::admission::{Admission, Effects, Job, State, has_slack};
 use crate::pace::Pace;
-use crate::task::{Ended, Place, Ran};
-use crate::timers::{NEVER, Timers};
+use crate::task::{Ended, Place, Ran, notify};
+use crate::timers::{NEVER, Timers, outside};
 
 /// Most tasks that a worker takes from the inbox in a round.
 const MOST_NEW: usize = 64;
@@ -244,8 +244,12 @@ pub(crate) fn with_current<T>(look: impl FnOnce(Option<&Arc<WorkerRef>>) -> T) -
     let mut look = Some(look);
     let looked = CURRENT.try_with(|current| {
         let current = current.borrow();
+        // In a forked child, the thread that has forked is no worker.
+        let current = current
+            .as_ref()
+            .filter(|worker| worker.shared.process.is_current());
         let look = look.take().expect("it is called once");
-        look(current.as_ref())
+        look(current)
     });
     // A thread whose thread-locals are being dropped is no worker any more.
     looked.unwrap_or_else(|_| look.take().expect("it was not called")(None))
@@ -496,9 +500,12 @@ impl Shared {
 
     /// Shows the outcomes of tasks whose ends are counted.
     fn show(batch: &mut Batch) {
+        // After the count: room and statistics show the end before the handle does. All outcomes are there before the first
+        // waiter is woken, because that may be user code, which joins another task of the batch.
+        let mut waiters = batch.iter().filter_map(|(job, _)| job.show());
+        let (first, others) = (waiters.next(), waiters.collect::<Vec<_>>());
+        first.into_iter().chain(others).for_each(notify);
         for (job, _) in batch.drain(..) {
-            // After the count: room and statistics show the end before the handle does.
-            job.resolve();
             // USER CODE: the drop of a task, whose future and value are gone: of its function. A panic is caught.
             drop_quietly(job);
         }
@@ -750,6 +757,7 @@ impl Shared {
             return true;
         }
         self.admission.change(State::shrink);
+        own.slack_since = None;
         own.shrink();
         queue.lock().shrink();
         timers.shrink();
@@ -760,11 +768,10 @@ impl Shared {
     /// to park.
     fn relieve(&self) -> bool {
         let now = self.now();
-        let soon = now.saturating_add(PATIENCE);
         let is_timed = self
             .workers
             .iter()
-            .any(|worker| worker.timers.next() <= soon);
+            .any(|worker| worker.timers.next() != NEVER);
         self.section(|state, effects| {
             let is_idle = state.inbox.idle.len() + 1 == self.workers.len() && !is_timed;
             state.relieve(now, is_idle, effects);
@@ -795,8 +802,8 @@ impl Shared {
         let next = timers.next();
         let timer = self.instant_of(next);
         let mut slept = false;
-        // USER CODE: the clock. If it panics the worker looks again.
-        let _outcome = guarded(AssertUnwindSafe(|| {
+        // USER CODE: the clock.
+        let outcome = guarded(AssertUnwindSafe(|| {
             let end = most.and_then(|most| self.clock.after(most));
             if let Some(when) = [timer, end].into_iter().flatten().min() {
                 slept = true;
@@ -804,7 +811,13 @@ impl Shared {
             }
         }))
         .map_err(discard);
-        if !slept {
+        if outcome.is_err() {
+            // Without a clock that tells the time, the worker looks again soon, but not in a loop.
+            let clock = outside();
+            if let Some(when) = clock.after(WATCH) {
+                clock.park_until(parker, when);
+            }
+        } else if !slept {
             parker.park();
         }
     }

@@ -506,3 +506,164 @@ fn an_async_spawn_into_a_group_that_is_dropped_after_room_came_cancels_its_task(
     pool.wait_idle().unwrap();
     assert_eq!(live.count(), 0);
 }
+
+#[testkit::test]
+fn a_parent_in_the_middle_of_a_chain_passes_its_loan_on() {
+    let pool = pool(1, 1, 4);
+    let inner = pool.clone();
+    let parent = pool.spawn(async move {
+        let mut leaves = Vec::new();
+        for _ in 0..20 {
+            let pool = inner.clone();
+            let middle = inner.spawn(async move {
+                let mut leaf = pool.spawn(pending::<()>()).unwrap();
+                // Waits once, so that the leaf starts in its room.
+                assert!(poll_once(&mut leaf).await.is_none());
+                leaf
+            });
+            // The room is that of the leaf of the round before, so the middle starts after that.
+            leaves.push(middle.unwrap().await.unwrap());
+            let stats = inner.stats();
+            assert_eq!((stats.live, stats.lending), (1, 1));
+            let leaf = leaves.pop().unwrap();
+            assert!(leaf.cancelled().await.is_err());
+            let stats = inner.stats();
+            assert_eq!((stats.live, stats.lending), (1, 0));
+        }
+    });
+    parent.unwrap().join().unwrap();
+    let stats = pool.stats();
+    assert_eq!((stats.live, stats.lending, stats.peak_live), (0, 0, 1));
+}
+
+#[testkit::test]
+fn a_permit_of_a_child_that_has_ended_is_in_the_room_of_its_parent() {
+    let pool = pool(1, 1, 0);
+    let inner = pool.clone();
+    let parent = pool.spawn(async move {
+        for _ in 0..10 {
+            let pool = inner.clone();
+            let child = inner.spawn_async(async move { pool.reserve_async().await.unwrap() });
+            let permit = child.await.unwrap().await.unwrap();
+            // The parent waits for its room to return.
+            assert!(poll_once(&mut inner.reserve_async()).await.is_none());
+            assert_eq!(inner.stats().reserved, 1);
+            assert_eq!(permit.spawn(async { 3 }).await.unwrap(), 3);
+        }
+    });
+    parent.unwrap().join().unwrap();
+    assert_eq!(pool.stats().peak_live, 1);
+    drop(pool.try_reserve().unwrap());
+    assert_eq!(pool.stats().reserved, 0);
+}
+
+#[testkit::test]
+fn a_wait_for_room_that_began_elsewhere_lends_the_room_of_the_task_that_polls_it() {
+    let pool = pool(1, 1, 0);
+    let room = pool.reserve().unwrap();
+    let mut spawn = pool.spawn_async(async { 7 });
+    let mut reserve = pool.reserve_async();
+    assert!(block_on(poll_once(&mut spawn)).is_none());
+    assert!(block_on(poll_once(&mut reserve)).is_none());
+    let parent = room.spawn(async move {
+        let seven = spawn.await.unwrap().await.unwrap();
+        reserve.await.unwrap().spawn(async move { seven }).await
+    });
+    assert_eq!(parent.join().unwrap().unwrap(), 7);
+}
+
+#[testkit::test]
+fn a_member_that_is_added_while_a_task_waits_for_its_group_starts_in_the_room_of_that() {
+    let pool = pool(1, 2, 4);
+    let group = Arc::new(pool.group());
+    let (first, second) = siblings();
+    group.spawn(first).unwrap();
+    let waits = Arc::clone(&group);
+    let parent = pool.spawn(async move {
+        let mut sum = 0;
+        while let Some(value) = waits.next_async().await {
+            sum += value.unwrap();
+        }
+        sum
+    });
+    // Both are live, and the worker has nothing to do: the parent waits.
+    let stays = || pool.stats().live == 2;
+    while !stays() {
+        std::thread::yield_now();
+    }
+    group.spawn(second).unwrap();
+    assert_eq!(parent.unwrap().join().unwrap(), 3);
+}
+
+#[testkit::test]
+fn the_loans_of_other_tasks_do_not_keep_a_parent_waiting() {
+    let clock = ManualClock::new();
+    let pool = AsyncPool::builder().workers(1).capacity(3);
+    let pool = pool.queue_depth(8).clock(clock.clone()).build().unwrap();
+    let other = pool.clone();
+    // Starts and ends children in its own room all the time.
+    pool.submit(async move {
+        loop {
+            other.spawn(yield_now()).unwrap().await.unwrap();
+        }
+    })
+    .unwrap();
+    let inner = pool.clone();
+    let parent = pool.spawn(async move {
+        let (first, second) = siblings();
+        // The first one has the third room, and needs the second one.
+        let first = inner.spawn(first).unwrap();
+        let second = inner.spawn(second).unwrap();
+        let (first, second) = zip(first, second).await;
+        first.unwrap() + second.unwrap()
+    });
+    let mut parent = parent.unwrap();
+    let sum = loop {
+        match parent.join_timeout(Duration::ZERO) {
+            Ok(sum) => break sum.unwrap(),
+            Err(handle) => parent = handle,
+        }
+        clock.advance(Duration::from_millis(100));
+        std::thread::yield_now();
+    };
+    assert_eq!(sum, 3);
+    assert!(pool.stats().peak_live <= 3);
+    pool.release_now();
+}
+
+#[testkit::test]
+fn children_that_sleep_do_not_make_the_pool_stand_still() {
+    let clock = ManualClock::new();
+    let pool = AsyncPool::builder().workers(2).capacity(1);
+    let pool = pool.queue_depth(32).clock(clock.clone()).build().unwrap();
+    let inner = pool.clone();
+    let parent = pool.spawn(async move {
+        let group = inner.group();
+        for _ in 0..10 {
+            group
+                .spawn(async_pool::sleep(Duration::from_secs(10)))
+                .unwrap();
+        }
+        group.wait_async().await
+    });
+    let mut parent = parent.unwrap();
+    loop {
+        match parent.join_timeout(Duration::ZERO) {
+            Ok(ended) => break ended.unwrap().unwrap(),
+            Err(handle) => parent = handle,
+        }
+        clock.advance(Duration::from_millis(400));
+        std::thread::yield_now();
+    }
+    assert_eq!(pool.stats().peak_live, 1);
+}
+
+#[testkit::test]
+fn a_limit_of_waiting_callers_refuses_no_loan() {
+    let pool = AsyncPool::builder().workers(1).capacity(1).max_waiting(0);
+    let pool = pool.build().unwrap();
+    assert_eq!(
+        pool.spawn(chain(pool.clone(), 10)).unwrap().join().unwrap(),
+        10
+    );
+}

@@ -2,14 +2,14 @@
 
 use std::future::{Future, pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use async_pool::{
-    AsyncFuncPool, AsyncPool, Clock, DropPolicy, JoinError, ManualClock, SubmitError,
+    AsyncFuncPool, AsyncPool, Clock, DropPolicy, JoinError, JoinHandle, ManualClock, SubmitError,
 };
 use futures_lite::future::block_on;
 use sync_shim::{Alarm, Parker};
@@ -148,6 +148,42 @@ fn a_function_whose_destructor_panics_ends_no_worker() {
     drop(pool); // The task has the last reference to the function.
     gate.open();
     block_on(released).unwrap();
+}
+
+#[testkit::test]
+fn a_waker_may_join_another_task_that_has_ended() {
+    struct Joins(Mutex<Option<JoinHandle<u32>>>, mpsc::Sender<u32>);
+    impl Wake for Joins {
+        fn wake(self: Arc<Self>) {
+            if let Some(handle) = self.0.lock().unwrap().take() {
+                assert!(handle.is_finished());
+                self.1.send(handle.join().unwrap()).unwrap();
+            }
+        }
+    }
+    let pool = pool(1, 8);
+    let (inner, (handles, spawned)) = (pool.clone(), mpsc::channel());
+    let gate = Gate::new();
+    let held = gate.clone();
+    // Both end uncounted, before a poll that blocks.
+    pool.submit(async move {
+        let first = inner.spawn(async { 1 }).unwrap();
+        let second = inner.spawn(async { 2 }).unwrap();
+        inner.submit(async move { held.wait() }).unwrap();
+        handles.send((first, second)).unwrap();
+    })
+    .unwrap();
+    let (mut first, second) = spawned.recv().unwrap();
+    gate.wait_for_arrivals(1);
+    let (values, joined) = mpsc::channel();
+    let waker = Waker::from(Arc::new(Joins(Mutex::new(Some(second)), values)));
+    let mut context = Context::from_waker(&waker);
+    while Pin::new(&mut first).poll(&mut context).is_pending() {}
+    drop(waker);
+    if let Ok(value) = joined.recv() {
+        assert_eq!(value, 2);
+    }
+    gate.open();
 }
 
 #[testkit::test]
