@@ -38,8 +38,9 @@
 //! [`lending`](Stats::lending) until their child has ended. A chain may be as long as memory allows.
 //!
 //! Tasks that need *each other* (by a channel, say) need as many rooms. If they have not got them, and their common parent
-//! waits for them, the pool starts one more after a second in which it stood still. That is the only case in which it
-//! exceeds its capacity.
+//! waits for them, the pool starts one more after a second in which it stood still: no task was polled, and no timer is set.
+//! That is the only case in which it exceeds its capacity. Tasks of two pools that wait for each other in a circle, with both pools full,
+//! wait for ever.
 //!
 //! Blocking calls on an own worker are refused: `submit`, `spawn` and `reserve` with [`Full`](SubmitError::Full) in a full pool,
 //! [`JoinHandle::join`] of a task that has not ended, `wait_idle` and `wait_released` with `WouldDeadlock`. The futures of

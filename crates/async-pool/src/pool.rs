@@ -167,7 +167,12 @@ impl<R> Builder<R> {
     /// # }
     /// ```
     ///
+    /// Workers inherit the processors, the priority and the signal mask of the thread that builds or reboots the pool. Set
+    /// others here, before the call.
+    ///
     /// If it panics before it has called its argument, the worker runs without it.
+    #[doc(alias = "affinity")]
+    #[doc(alias = "nice")]
     pub fn around_worker(
         mut self,
         wrap: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static,
