@@ -29,6 +29,12 @@ mod twin {
     #[derive(Debug)]
     pub struct Condvar(runtime::sync::Condvar);
 
+    /// Looks at a held lock before its waiter sleeps: the first ones after a spin, the others after a yield.
+    #[cfg(not(anthill_loom))]
+    const ROUNDS: u32 = 10;
+    #[cfg(not(anthill_loom))]
+    const SPINS: u32 = 3;
+
     const HELD: &str = "a guard is empty only inside `Condvar::wait`";
 
     impl<T> Mutex<T> {
@@ -47,6 +53,27 @@ mod twin {
         /// Blocks until the calling thread has the lock.
         #[inline]
         pub fn lock(&self) -> MutexGuard<'_, T> {
+            #[cfg(not(anthill_loom))]
+            return self.try_lock().unwrap_or_else(|| self.lock_slow());
+            #[cfg(anthill_loom)]
+            return self.lock_slow();
+        }
+
+        #[cold]
+        fn lock_slow(&self) -> MutexGuard<'_, T> {
+            // Std's lock sleeps after a microsecond, and then each unlock is a system call. On few cores the holder is
+            // often displaced, so the processor is yielded to it first, as `parking_lot` does.
+            #[cfg(not(anthill_loom))]
+            for round in 0..ROUNDS {
+                if round < SPINS {
+                    (0..2 << round).for_each(|_| std::hint::spin_loop());
+                } else {
+                    std::thread::yield_now();
+                }
+                if let Some(guard) = self.try_lock() {
+                    return guard;
+                }
+            }
             MutexGuard(Some(self.0.lock().unwrap_or_else(PoisonError::into_inner)))
         }
 
