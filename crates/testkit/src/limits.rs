@@ -9,17 +9,18 @@
 use std::fs;
 use std::mem::{MaybeUninit, size_of};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
 /// The nice value of a [special thread](on_special_thread).
 const SPECIAL_NICE: libc::c_int = 15;
 
 /// Runs `body` while the operating system refuses to start threads, because the process may not have memory for
-/// another stack. In a process of its own ([`in_child`](crate::in_child)), in which no thread has ended: the C
-/// library keeps the stacks of ended threads.
+/// another stack. In a process of its own ([`in_child`](crate::in_child)). The C library keeps the stacks of ended threads;
+/// threads that sleep meanwhile take these first.
 ///
 /// # Panics
-/// If a thread can be started nevertheless. With the panic of `body`, after threads can be started again.
+/// If threads can be started nevertheless. With the panic of `body`, after threads can be started again.
 pub fn without_threads<R>(body: impl FnOnce() -> R) -> R {
     const FOR_SMALL_OBJECTS: libc::rlim_t = 1 << 20; // Less than a stack.
     let pages = fs::read_to_string("/proc/self/statm").expect("procfs is mounted");
@@ -39,8 +40,15 @@ pub fn without_threads<R>(body: impl FnOnce() -> R) -> R {
         before
     };
     let ran = catch_unwind(AssertUnwindSafe(|| {
-        let refused = thread::Builder::new().spawn(|| ());
-        assert!(refused.is_err(), "a thread was started");
+        const MOST_KEPT: usize = 64;
+        let (_end, ends) = mpsc::channel::<()>();
+        let ends = Arc::new(Mutex::new(ends));
+        let started = (0..MOST_KEPT).take_while(|_| {
+            let ends = Arc::clone(&ends);
+            let sleeps = move || _ = ends.lock().map(|ends| ends.recv());
+            thread::Builder::new().spawn(sleeps).is_ok()
+        });
+        assert!(started.count() < MOST_KEPT, "threads can be started");
         body()
     }));
     // SAFETY: as above.
