@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Instant;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use multi_pool::{LeastTasks, MultiPool, MultiPoolExt, RoundRobin};
+use multi_pool::{LeastTasks, MultiBuilder, MultiPoolExt, RoundRobin};
 use pool_core::{Pool, Submit};
 
 const PRODUCERS: u64 = 4;
@@ -26,7 +26,7 @@ fn several(pools: usize, depth: usize) -> multi_pool::MultiBuilder<pool_core::Cl
     let each = Pool::builder()
         .capacity(WORKERS / pools)
         .queue_depth(depth / pools);
-    MultiPool::builder(each).pools(pools)
+    MultiBuilder::new(each).pools(pools)
 }
 
 fn run(pool: &impl Submit<fn()>, tasks: u64) {

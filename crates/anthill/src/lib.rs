@@ -104,7 +104,7 @@ pub use functions::{
 pub use multi_pool;
 #[cfg(feature = "multi-pool")]
 #[doc(inline)]
-pub use multi_pool::{LeastTasks, MultiFuncPool, MultiPool, RoundRobin};
+pub use multi_pool::{LeastTasks, MultiBuilder, MultiFuncPool, MultiPool, RoundRobin};
 pub use pool_core;
 #[cfg(not(anthill_loom))]
 #[doc(inline)]

@@ -11,8 +11,8 @@ use crate::multi::MultiWorkerPool;
 use crate::shared::Shared;
 use crate::strategy::{RoundRobin, Strategy};
 
-/// Builder of a multi-pool: the number of pools and the strategy. The [`Builder`] passed to
-/// [`MultiPoolExt::builder`](crate::MultiPoolExt::builder) has the settings of each pool.
+/// Builder of a multi-pool: the number of pools and the strategy. The [`Builder`] passed to [`new`](Self::new) has the
+/// settings of each pool.
 ///
 /// | setting of the pool | meaning in a multi-pool |
 /// |---|---|
@@ -24,11 +24,11 @@ use crate::strategy::{RoundRobin, Strategy};
 /// | `name` | each pool's name is this one with its index |
 ///
 /// ```
-/// use multi_pool::{LeastTasks, MultiPool, MultiPoolExt};
+/// use multi_pool::{LeastTasks, MultiBuilder};
 /// use pool_core::Pool;
 ///
 /// let each = Pool::builder().name("io").capacity(8).queue_depth(64);
-/// let pool = MultiPool::builder(each).pools(4).strategy(LeastTasks).build()?;
+/// let pool = MultiBuilder::new(each).pools(4).strategy(LeastTasks).build()?;
 /// assert_eq!(pool.capacity().limit(), Some(32));
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
@@ -40,7 +40,8 @@ pub struct MultiBuilder<R> {
 }
 
 impl<R: Runner> MultiBuilder<R> {
-    pub(crate) fn new(each: Builder<R>) -> Self {
+    /// Starts the settings of a multi-pool. `each` has the settings of each member.
+    pub fn new(each: Builder<R>) -> Self {
         Self {
             each,
             pools: 0,

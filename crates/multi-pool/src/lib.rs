@@ -12,11 +12,11 @@
 //!
 //! # Example
 //! ```
-//! use multi_pool::{IndexError, LeastTasks, MultiPool, MultiPoolExt};
+//! use multi_pool::{IndexError, LeastTasks, MultiBuilder, MultiPoolExt};
 //! use pool_core::Pool;
 //!
 //! let each = Pool::builder().capacity(2).queue_depth(8);
-//! let pool = MultiPool::builder(each).pools(4).strategy(LeastTasks).build()?;
+//! let pool = MultiBuilder::new(each).pools(4).strategy(LeastTasks).build()?;
 //! assert_eq!(pool.spawn(|| 6 * 7)?.join()?, 42);
 //! assert_eq!(pool.running_of(0)?, 1);
 //! assert_eq!(pool.running_of(4), Err(IndexError { index: 4, pools: 4 }));

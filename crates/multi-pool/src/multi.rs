@@ -1,11 +1,8 @@
 //! The multi-pool types, and the calls that a single pool does not have.
 
 use pool_core::internals::{AdmitHandle, PoolHandle};
-use pool_core::{
-    Builder, Closures, Func, ReserveFuture, Runner, Stats, WeakWorkerPool, WorkerPool,
-};
+use pool_core::{Closures, Func, ReserveFuture, Runner, Stats, WeakWorkerPool, WorkerPool};
 
-use crate::builder::MultiBuilder;
 use crate::error::IndexError;
 use crate::shared::Shared;
 
@@ -16,13 +13,13 @@ use crate::shared::Shared;
 /// Dropping the last handle releases all pools, as their [`DropPolicy`](pool_core::DropPolicy) says.
 ///
 /// ```
-/// use multi_pool::{MultiFuncPool, MultiPool, MultiPoolExt};
+/// use multi_pool::{MultiBuilder, MultiFuncPool, MultiPool, MultiPoolExt};
 /// use pool_core::{FuncPool, Pool};
 ///
-/// let closures = MultiPool::builder(Pool::builder().capacity(2)).pools(4).build()?;
+/// let closures = MultiBuilder::new(Pool::builder().capacity(2)).pools(4).build()?;
 /// assert_eq!(closures.spawn(|| 6 * 7)?.join()?, 42);
 /// let lengths = FuncPool::builder(|text: &str| text.len()).capacity(2);
-/// let lengths = MultiFuncPool::builder(lengths).pools(4).build()?;
+/// let lengths = MultiBuilder::new(lengths).pools(4).build()?;
 /// assert_eq!(lengths.spawn("one function")?.join()?, 12);
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
@@ -34,15 +31,15 @@ pub type WeakMultiWorkerPool<R> = WeakWorkerPool<R, Shared>;
 /// Future of a permit, returned by [`WorkerPool::reserve_async`].
 pub type MultiReserveFuture<R> = ReserveFuture<R, Shared>;
 
-/// Several pools of closures behind one handle.
+/// Several pools of closures behind one handle. Made by a [`MultiBuilder`](crate::MultiBuilder).
 ///
 /// ```
-/// use multi_pool::{MultiPool, MultiPoolExt};
+/// use multi_pool::MultiBuilder;
 /// use pool_core::Pool;
 /// use std::sync::atomic::{AtomicU64, Ordering};
 /// use std::sync::Arc;
 ///
-/// let pool = MultiPool::builder(Pool::builder().capacity(2)).pools(4).build()?;
+/// let pool = MultiBuilder::new(Pool::builder().capacity(2)).pools(4).build()?;
 /// let sum = Arc::new(AtomicU64::new(0));
 /// for number in 0..1000 {
 ///     let sum = Arc::clone(&sum);
@@ -59,14 +56,14 @@ pub type MultiPool = MultiWorkerPool<Closures>;
 /// Handle of a [`MultiPool`] that does not keep it open.
 pub type WeakMultiPool = WeakMultiWorkerPool<Closures>;
 
-/// Several pools of one function behind one handle.
+/// Several pools of one function behind one handle. Made by a [`MultiBuilder`](crate::MultiBuilder).
 ///
 /// ```
-/// use multi_pool::{MultiFuncPool, MultiPoolExt};
+/// use multi_pool::MultiBuilder;
 /// use pool_core::FuncPool;
 ///
 /// let each = FuncPool::builder(|n: u64| n * n).capacity(1).queue_depth(100);
-/// let squares = MultiFuncPool::builder(each).pools(2).build()?;
+/// let squares = MultiBuilder::new(each).pools(2).build()?;
 /// let handles: Vec<_> = (1..=10).map(|n| squares.spawn(n)).collect::<Result<_, _>>()?;
 /// let mut sum = 0;
 /// for handle in handles {
@@ -84,13 +81,8 @@ pub type MultiFuncPool<T, R = ()> = MultiWorkerPool<Func<T, R>>;
 /// Handle of a [`MultiFuncPool`] that does not keep it open.
 pub type WeakMultiFuncPool<T, R = ()> = WeakMultiWorkerPool<Func<T, R>>;
 
-/// Calls that a single pool does not have: the builder, and the statistics of each member.
+/// Calls that a single pool does not have: the statistics of each member.
 pub trait MultiPoolExt<R: Runner>: AdmitHandle<Runner = R, Admit = Shared> + Sized {
-    /// Returns a builder of a multi-pool. `each` has the settings of each member.
-    fn builder(each: Builder<R>) -> MultiBuilder<R> {
-        MultiBuilder::new(each)
-    }
-
     /// Returns the members, at least one. They are released, rebooted and tuned together.
     ///
     /// For `scheduled-pool`, and **exempt from semantic versioning**, like [`internals`](pool_core::internals).
@@ -101,10 +93,10 @@ pub trait MultiPoolExt<R: Runner>: AdmitHandle<Runner = R, Admit = Shared> + Siz
     /// Returns the number of members.
     ///
     /// ```
-    /// use multi_pool::{MultiPool, MultiPoolExt};
+    /// use multi_pool::{MultiBuilder, MultiPoolExt};
     /// use pool_core::Pool;
     ///
-    /// let pool = MultiPool::builder(Pool::builder().capacity(2)).pools(2).build()?;
+    /// let pool = MultiBuilder::new(Pool::builder().capacity(2)).pools(2).build()?;
     /// assert_eq!((pool.pools(), pool.capacity().limit()), (2, Some(4)));
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
@@ -148,9 +140,9 @@ pub trait MultiPoolExt<R: Runner>: AdmitHandle<Runner = R, Admit = Shared> + Siz
     /// - A task that is cancelled or joined in place is counted by the member that had accepted it.
     ///
     /// ```
-    /// # use multi_pool::{MultiPool, MultiPoolExt};
+    /// # use multi_pool::{MultiBuilder, MultiPoolExt};
     /// # use pool_core::Pool;
-    /// # let pool = MultiPool::builder(Pool::builder().capacity(2)).pools(2).build()?;
+    /// # let pool = MultiBuilder::new(Pool::builder().capacity(2)).pools(2).build()?;
     /// use multi_pool::IndexError;
     ///
     /// assert_eq!(pool.stats_of(1)?.live, 0);

@@ -304,14 +304,14 @@ mod tests {
     use pool_core::internals::AdmitHandle;
 
     use super::*;
-    use crate::{MultiPool, MultiPoolExt};
+    use crate::MultiBuilder;
 
     /// The waiter finds the first pool released. Before it reaches the second, both pools may be released and
     /// rebooted. A place in the second pool only would then miss the room of the first.
     #[testkit::test]
     fn a_waiter_that_meets_a_released_pool_does_not_wait_in_those_that_are_not() {
         let each = Pool::builder().capacity(1).queue_depth(0);
-        let pool = MultiPool::builder(each).pools(2).build();
+        let pool = MultiBuilder::new(each).pools(2).build();
         let pool = pool.expect("the settings are sound");
         let gate = testkit::Gate::new();
         for _ in 0..2 {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use multi_pool::{Loads, MultiPool, MultiPoolExt, Strategy, WeakMultiPool};
+use multi_pool::{Loads, MultiBuilder, MultiPool, MultiPoolExt, Strategy, WeakMultiPool};
 use pool_core::{Builder, CancelToken, Closures, ManualClock, Pool, SubmitError};
 use sync_shim::Parker;
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -30,7 +30,7 @@ fn untimed() -> Builder<Closures> {
 }
 
 fn pair(each: Builder<Closures>) -> MultiPool {
-    MultiPool::builder(each).pools(2).build().unwrap()
+    MultiBuilder::new(each).pools(2).build().unwrap()
 }
 
 /// Counts runs. `Relaxed`: read after the pools have synchronized the threads.
@@ -245,7 +245,7 @@ fn wait_idle_racing_tasks_that_move_between_pools_waits_for_all() {
 fn a_waiter_racing_the_last_workers_expiry_starts_a_worker() {
     let clock = ManualClock::new();
     let each = Pool::builder().capacity(1).keep_alive(SECOND);
-    let builder = MultiPool::builder(each.clock(clock.clone())).pools(1);
+    let builder = MultiBuilder::new(each.clock(clock.clone())).pools(1);
     let (pool, runs) = (builder.build().unwrap(), Runs::new());
     pool.submit(runs.task()).unwrap();
     let time = spawn(move || clock.advance(SECOND));
@@ -276,7 +276,7 @@ fn a_release_racing_a_reboot_leaves_both_pools_in_one_state() {
 #[testkit::model(preemptions = 2)]
 fn one_of_two_waiters_gets_the_only_place_in_the_wait_queue() {
     let each = untimed().max_waiting(1);
-    let pool = MultiPool::builder(each).pools(1).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(1).build().unwrap();
     let gate = Parker::new();
     let shut = gate.clone();
     pool.submit(move || shut.park()).unwrap();
@@ -327,7 +327,7 @@ impl Strategy for Always {
 /// before it.
 #[testkit::model(preemptions = 2)]
 fn a_try_submit_racing_a_completion_finds_the_room_in_any_pool() {
-    let builder = MultiPool::builder(untimed()).pools(2);
+    let builder = MultiBuilder::new(untimed()).pools(2);
     let pool = builder.strategy(Always(1)).build().unwrap();
     pool.submit(|| {}).unwrap();
     assert!(pool.try_submit(|| {}).is_ok());
@@ -375,7 +375,7 @@ fn a_waiter_racing_a_late_first_worker_is_admitted_first() {
 #[testkit::model(preemptions = 2)]
 fn a_cancel_racing_the_worker_of_the_other_pool_frees_its_room_once() {
     let runs = Runs::new();
-    let pools = MultiPool::builder(untimed()).pools(2).strategy(Always(1));
+    let pools = MultiBuilder::new(untimed()).pools(2).strategy(Always(1));
     let pool = pools.build().unwrap();
     let handle = pool.spawn(runs.task()).unwrap();
     let cancelled = u64::from(handle.cancel());

@@ -1,6 +1,6 @@
 //! What do several pools behind one handle gain?
 
-use multi_pool::{LeastTasks, MultiPool, MultiPoolExt};
+use multi_pool::{LeastTasks, MultiBuilder, MultiPool, MultiPoolExt};
 use pool_core::Pool;
 
 use crate::count::task;
@@ -22,7 +22,7 @@ fn spread(run: &Run, pools: u32, producers: u32) -> Outcome {
         let submit = || pool.submit(task()).expect("the pool is open");
         return Ok(measure(producers, run.budget(), submit).report());
     }
-    let builder = MultiPool::builder(each).pools(pools as usize);
+    let builder = MultiBuilder::new(each).pools(pools as usize);
     let builder = match run.pool.as_str() {
         "anthill" => builder,
         "anthill least tasks" => builder.strategy(LeastTasks),

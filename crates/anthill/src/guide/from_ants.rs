@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `NewPool(n, ..)`, `NewPool(-1, ..)` | `Pool::builder().capacity(n)`, `.unlimited()` |
 //! | `NewPoolWithFunc`, `NewPoolWithFuncGeneric` | [`FuncPool::builder(f)`](crate::FuncPool) |
-//! | `NewMultiPool`, `NewMultiPoolWithFunc` | `MultiPool::builder(pool_builder).pools(n)`, `MultiFuncPool` ([`several`](super::several)) |
+//! | `NewMultiPool`, `NewMultiPoolWithFunc` | `MultiBuilder::new(pool_builder).pools(n)`, `MultiFuncPool` ([`several`](super::several)) |
 //! | `RoundRobin`, `LeastTasks` | the strategies of the same names, or your own |
 //! | `Submit`, `Invoke` | [`submit`](crate::Pool::submit) |
 //! | `Running`, `Free`, `Waiting`, `Cap` | `running`, `free`, `waiting`, `capacity` |

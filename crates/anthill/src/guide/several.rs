@@ -30,11 +30,10 @@
 //!
 #![cfg_attr(feature = "multi-pool", doc = "```")]
 #![cfg_attr(not(feature = "multi-pool"), doc = "```text")]
-//! use anthill::prelude::*;
-//! use anthill::{LeastTasks, MultiPool, Pool};
+//! use anthill::{LeastTasks, MultiBuilder, Pool};
 //!
 //! let each = Pool::builder().capacity(2).queue_depth(8);
-//! let pool = MultiPool::builder(each).pools(2).strategy(LeastTasks).build()?;
+//! let pool = MultiBuilder::new(each).pools(2).strategy(LeastTasks).build()?;
 //! let handles = (0..20).map(|n| pool.spawn(move || n)).collect::<Result<Vec<_>, _>>()?;
 //! let mut sum = 0;
 //! for handle in handles {

@@ -63,7 +63,7 @@ fn clients_of_two_pools_lose_no_task() {
         .clock(clock.clone())
         .panic_hook(|_| {})
         .keep_alive(None);
-    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(2).build().unwrap();
     let threads: Vec<_> = (0..2)
         .map(|_| {
             let (pool, ledger) = (pool.clone(), ledger.clone());
@@ -89,7 +89,7 @@ fn clients_of_two_pools_lose_no_task() {
 fn a_continuation_of_several_pools_that_waits_for_a_task_gets_it() {
     let (ledger, latch) = (Ledger::default(), Latch::new());
     let each = Pool::builder().capacity(2).queue_depth(4).keep_alive(None);
-    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(2).build().unwrap();
     let opener = {
         let (pool, ledger, latch) = (pool.clone(), ledger.clone(), latch.clone());
         spawn(move || {

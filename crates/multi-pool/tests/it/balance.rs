@@ -4,7 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-use multi_pool::{LeastTasks, Load, Loads, MultiPool, MultiPoolExt, RoundRobin, Strategy};
+use multi_pool::{
+    LeastTasks, Load, Loads, MultiBuilder, MultiPool, MultiPoolExt, RoundRobin, Strategy,
+};
 use pool_core::{Capacity, Pool, QueueDepth, SubmitError};
 use testkit::{DropCounter, Gate};
 
@@ -12,7 +14,7 @@ use crate::support::{Journal, end, here, hold, hold_all, multi, next, poll};
 
 fn with(pools: usize, capacity: usize, strategy: impl Strategy) -> MultiPool {
     let each = Pool::builder().capacity(capacity);
-    let builder = MultiPool::builder(each).pools(pools);
+    let builder = MultiBuilder::new(each).pools(pools);
     builder.strategy(strategy).build().unwrap()
 }
 
@@ -49,7 +51,7 @@ fn round_robin_skips_a_full_pool() {
 #[testkit::test]
 fn round_robin_prefers_a_free_worker_to_a_place_in_a_queue() {
     let each = Pool::builder().capacity(1).queue_depth(1);
-    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(2).build().unwrap();
     let first = hold(&pool);
     assert_eq!(next(&pool), 1);
     assert_eq!(
@@ -164,7 +166,7 @@ fn a_strategy_sees_the_loads_that_its_caller_has_seen() {
     }
     let look = Look(Arc::new(Mutex::new(None)));
     let each = Pool::builder().capacity(3).queue_depth(2);
-    let builder = MultiPool::builder(each).pools(2);
+    let builder = MultiBuilder::new(each).pools(2);
     let pool = builder.strategy(look.clone()).build().unwrap();
     let expect = |in_flight, live, capacity| {
         let mut load = load(in_flight, capacity, 2);

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use multi_pool::{MultiFuncPool, MultiPool, MultiPoolExt};
+use multi_pool::{MultiBuilder, MultiFuncPool, MultiPoolExt};
 use pool_core::{FuncPool, Pool, QueueDepth, SubmitError};
 use testkit::Gate;
 
@@ -18,7 +18,7 @@ fn held(depth: usize) -> (MultiFuncPool<u32>, Gate, Journal<u32>) {
         n => calls.write(n),
     });
     let each = each.capacity(1).queue_depth(depth);
-    let pool = MultiFuncPool::builder(each).pools(2).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(2).build().unwrap();
     for workers in 1..=2 {
         pool.try_submit(u32::MAX).unwrap();
         gate.wait_for_arrivals(workers);
@@ -30,7 +30,7 @@ fn held(depth: usize) -> (MultiFuncPool<u32>, Gate, Journal<u32>) {
 fn a_batch_is_distributed_in_turn_and_each_task_runs_once() {
     let each = Pool::builder().capacity(2);
     let each = each.queue_depth(QueueDepth::Unlimited).start_paused(true);
-    let pool = MultiPool::builder(each).pools(3).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(3).build().unwrap();
     let journal = Journal::new();
     let tasks = (0..600).map(|n| journal.writer(n));
     assert_eq!(pool.submit_batch(tasks).unwrap(), 600);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
-use multi_pool::{LeastTasks, MultiBuildError, MultiFuncPool, MultiPool, MultiPoolExt, RoundRobin};
+use multi_pool::{LeastTasks, MultiBuildError, MultiBuilder, MultiPoolExt, RoundRobin};
 use pool_core::{BuildError, FuncPool, Pool};
 
 use crate::support::{end, multi};
@@ -13,16 +13,16 @@ use crate::support::{end, multi};
 #[testkit::test]
 fn zero_pools_is_an_error_that_is_checked_first() {
     let no_capacity = Pool::builder();
-    let asked_for_none = MultiPool::builder(no_capacity.clone()).pools(0).build();
+    let asked_for_none = MultiBuilder::new(no_capacity.clone()).pools(0).build();
     assert!(matches!(asked_for_none, Err(MultiBuildError::NoPools)));
-    let unsaid = MultiPool::builder(no_capacity).build();
+    let unsaid = MultiBuilder::new(no_capacity).build();
     assert!(matches!(unsaid, Err(MultiBuildError::NoPools)));
 }
 
 #[testkit::test]
 fn errors_of_a_pools_builder_are_returned_under_every_strategy() {
     let refused = |each| {
-        let least = MultiPool::builder(each).pools(10).strategy(LeastTasks);
+        let least = MultiBuilder::new(each).pools(10).strategy(LeastTasks);
         match least.build().unwrap_err() {
             MultiBuildError::Pool(error) => error,
             other => panic!("{other:?}"),
@@ -49,7 +49,7 @@ fn errors_of_a_pools_builder_are_returned_under_every_strategy() {
         refused(each().capacity(1).name("a\0b")),
         BuildError::NulInName
     ));
-    let typed = MultiFuncPool::builder(FuncPool::builder(|_: u8| ()));
+    let typed = MultiBuilder::new(FuncPool::builder(|_: u8| ()));
     let error = typed.pools(2).build().unwrap_err();
     assert_eq!(error.to_string(), BuildError::NoCapacity.to_string());
 }
@@ -66,7 +66,7 @@ fn a_failed_build_ends_the_pools_that_were_built_before() {
             _ => Ok(()),
         })
         .stop_hook(move || _ = stops.fetch_add(1, SeqCst));
-    let refused = MultiPool::builder(each).pools(4).build();
+    let refused = MultiBuilder::new(each).pools(4).build();
     assert!(matches!(
         refused,
         Err(MultiBuildError::Pool(BuildError::NoThread(_)))
@@ -77,7 +77,7 @@ fn a_failed_build_ends_the_pools_that_were_built_before() {
 #[testkit::test]
 fn threads_and_pools_are_named_after_the_multi_pool() {
     let each = Pool::builder().name("ants").capacity(1);
-    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(2).build().unwrap();
     assert_eq!((pool.name(), pool.pools()), ("ants", 2));
     let name = || thread::current().name().unwrap().to_owned();
     assert_eq!(pool.spawn(name).unwrap().join().unwrap(), "ants-0-0");
@@ -89,8 +89,6 @@ fn threads_and_pools_are_named_after_the_multi_pool() {
 fn no_thread_starts_before_the_first_task_unless_prestarted() {
     assert_eq!(multi(3, 2).running(), 0);
     let each = Pool::builder().capacity(2).min_workers(1);
-    let rounds = MultiPool::builder(each)
-        .pools(3)
-        .strategy(RoundRobin::new());
+    let rounds = MultiBuilder::new(each).pools(3).strategy(RoundRobin::new());
     assert_eq!(rounds.build().unwrap().running(), 3);
 }

@@ -2,7 +2,7 @@
 
 use std::task::Poll;
 
-use multi_pool::{MultiFuncPool, MultiPool, MultiPoolExt};
+use multi_pool::{MultiBuilder, MultiPool, MultiPoolExt};
 use pool_core::{CancelToken, FuncPool, JoinError, Pool, SubmitError};
 use testkit::{CountingWaker, Gate};
 
@@ -11,7 +11,7 @@ use crate::support::{end, enter_lines, here, hold_all, poll, poll_with, until};
 /// Pools of one held worker and one place in the queue each.
 fn held(pools: usize) -> (MultiPool, Vec<Gate>) {
     let each = Pool::builder().capacity(1).queue_depth(1);
-    let pool = MultiPool::builder(each).pools(pools).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(pools).build().unwrap();
     let gates = hold_all(&pool, pools);
     (pool, gates)
 }
@@ -63,7 +63,7 @@ fn a_handle_cancels_a_task_in_the_pool_that_accepted_it_from_the_wait_queues() {
 #[testkit::test]
 fn a_task_joined_in_place_frees_its_room_before_it_runs() {
     let each = Pool::builder().capacity(1).queue_depth(1);
-    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(2).build().unwrap();
     let inner = pool.clone();
     let outer = pool.spawn(move || {
         let gates = hold_all(&inner, 1); // The other pool's worker.
@@ -98,7 +98,7 @@ fn a_cancelled_argument_frees_its_room_in_its_own_pool() {
         }
     };
     let each = FuncPool::builder(wait).capacity(1).queue_depth(1);
-    let pool = MultiFuncPool::builder(each).pools(2).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(2).build().unwrap();
     for workers in 1..=2 {
         pool.try_submit(true).unwrap();
         gate.wait_for_arrivals(workers);

@@ -61,13 +61,13 @@ fn lives_twice<R: Runner>(
 }
 
 fn closures(strategy: impl Strategy) -> MultiPool {
-    let builder: MultiBuilder<Closures> = MultiPool::builder(Pool::builder().capacity(EACH));
+    let builder: MultiBuilder<Closures> = MultiBuilder::new(Pool::builder().capacity(EACH));
     builder.pools(POOLS).strategy(strategy).build().unwrap()
 }
 
 fn typed(strategy: impl Strategy) -> MultiFuncPool<Gate> {
     let each = FuncPool::builder(|gate: Gate| gate.wait()).capacity(EACH);
-    let builder = MultiFuncPool::builder(each).pools(POOLS);
+    let builder = MultiBuilder::new(each).pools(POOLS);
     builder.strategy(strategy).build().unwrap()
 }
 
@@ -99,7 +99,7 @@ fn a_thousand_numbers_are_summed_by_every_kind_of_pool() {
 
     let total = Arc::clone(&sum);
     let each = FuncPool::builder(move |number| total.fetch_add(number, SeqCst)).capacity(3);
-    let pool = MultiFuncPool::builder(each).pools(4).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(4).build().unwrap();
     (0..1000).for_each(|number| pool.submit(number).unwrap());
     pool.wait_idle().unwrap();
     assert_eq!(sum.load(SeqCst), 999_000);
@@ -128,7 +128,7 @@ fn an_index_out_of_range_is_an_error() {
 #[testkit::test]
 fn the_sum_of_unlimited_pools_is_unlimited() {
     let each = Pool::builder().unlimited();
-    let pool = MultiPool::builder(each).pools(3).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(3).build().unwrap();
     assert_eq!((pool.capacity(), pool.free()), (Capacity::Unlimited, None));
     assert_eq!(pool.free_of(2), Ok(None));
     assert_eq!(pool.stats().capacity, Capacity::Unlimited);

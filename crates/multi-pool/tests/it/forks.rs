@@ -9,7 +9,7 @@ use std::hash::RandomState;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-use multi_pool::{MultiPool, MultiPoolExt, MultiReserveFuture, MultiWaitError};
+use multi_pool::{MultiBuilder, MultiPool, MultiReserveFuture, MultiWaitError};
 use pool_core::{
     BatchError, Closures, OnFull, Pool, Reserve, Spawn, Submit, SubmitError, WaitError, Workers,
 };
@@ -143,8 +143,8 @@ fn no_call_on_a_multi_pool_waits_in_a_forked_child() {
         "forks::no_call_on_a_multi_pool_waits_in_a_forked_child",
         || {
             let each = Pool::builder().capacity(1).queue_depth(1);
-            let full = MultiPool::builder(each).pools(2).build().unwrap();
-            let open = MultiPool::builder(Pool::builder().capacity(2))
+            let full = MultiBuilder::new(each).pools(2).build().unwrap();
+            let open = MultiBuilder::new(Pool::builder().capacity(2))
                 .pools(2)
                 .build()
                 .unwrap();

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Barrier};
 
-use multi_pool::{MultiPool, MultiPoolExt};
+use multi_pool::{MultiBuilder, MultiPool, MultiPoolExt};
 use pool_core::{JoinError, Pool, QueueDepth, SubmitError};
 use pool_util::{MapError, PoolExt};
 use testkit::Gate;
@@ -13,7 +13,7 @@ use crate::support::{Journal, end, here, hold, hold_all, multi, until};
 
 fn queueing(pools: usize, depth: impl Into<QueueDepth>) -> MultiPool {
     let each = Pool::builder().capacity(1).queue_depth(depth);
-    MultiPool::builder(each).pools(pools).build().unwrap()
+    MultiBuilder::new(each).pools(pools).build().unwrap()
 }
 
 #[testkit::test]
@@ -220,7 +220,7 @@ fn a_cancel_returns_the_task_that_waits_for_room_in_all_pools() {
 fn a_multi_pool_that_runs_tasks_in_their_callers_needs_no_thread() {
     let gate = || Err(std::io::ErrorKind::Unsupported.into());
     let each = || Pool::builder().capacity(1).thread_gate(gate);
-    let pool = MultiPool::builder(each().on_full(pool_core::OnFull::RunInCaller));
+    let pool = MultiBuilder::new(each().on_full(pool_core::OnFull::RunInCaller));
     let pool = pool.pools(2).build().unwrap();
     let us = std::thread::current().id();
     let here = || std::thread::current().id();
@@ -231,7 +231,7 @@ fn a_multi_pool_that_runs_tasks_in_their_callers_needs_no_thread() {
     let stats = pool.stats();
     assert_eq!((stats.completed, stats.refused, stats.in_flight), (2, 0, 0));
 
-    let pool = MultiPool::builder(each()).pools(2).build().unwrap();
+    let pool = MultiBuilder::new(each()).pools(2).build().unwrap();
     let sum: Result<u32, _> = pool.map(0..100, |n| n).sum();
     assert_eq!(sum.unwrap(), 4950);
     let refused = pool.spawn(here).map(drop);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use multi_pool::{MultiPool, MultiPoolExt};
+use multi_pool::{MultiBuilder, MultiPool, MultiPoolExt};
 use pool_core::{DropPolicy, Pool, SubmitError};
 use pool_util::{Keyed, PoolExt};
 use testkit::{Gate, block_on};
@@ -16,7 +16,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 fn keyed(pools: usize, capacity: usize, depth: usize) -> Keyed<u64, RandomState, MultiPool> {
     let each = Pool::builder().capacity(capacity).queue_depth(depth);
-    let pool = MultiPool::builder(each).pools(pools).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(pools).build().unwrap();
     pool.keyed()
 }
 
@@ -102,7 +102,7 @@ fn a_keyed_handle_keeps_the_multi_pool_open_and_its_drop_ends_it() {
         .capacity(1)
         .queue_depth(10)
         .drop_policy(DropPolicy::Join);
-    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(2).build().unwrap();
     let weak = pool.downgrade();
     let keyed = pool.keyed();
     drop(pool);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::Poll;
 
-use multi_pool::{MultiPool, MultiPoolExt};
+use multi_pool::{MultiBuilder, MultiPool, MultiPoolExt};
 use pool_core::{DropPolicy, Pool, SubmitError};
 use testkit::{DropCounter, Gate};
 
@@ -21,7 +21,7 @@ fn loaded(
         .queue_depth(1)
         .drop_policy(policy)
         .stop_hook(move || _ = stops.fetch_add(1, SeqCst));
-    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(2).build().unwrap();
     let gates = hold_all(&pool, 2);
     let (drops, ran) = (DropCounter::new(), Arc::new(AtomicUsize::new(0)));
     for _ in 0..2 {
@@ -67,7 +67,7 @@ fn a_joining_drop_releases_every_pool_before_it_waits() {
         .keep_alive(None)
         .drop_policy(DropPolicy::Join)
         .stop_hook(move || opener.open());
-    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(2).build().unwrap();
     let held = gate.clone();
     pool.submit(move || held.wait()).unwrap();
     pool.spawn(|| ()).unwrap().join().unwrap();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
-use multi_pool::{MultiFuncPool, MultiPool, MultiPoolExt, WeakMultiPool};
+use multi_pool::{MultiBuilder, MultiPool, MultiPoolExt, WeakMultiPool};
 use pool_core::{
     Capacity, FuncPool, JoinError, ManualClock, Pool, SubmitError, TuneError, WaitError,
 };
@@ -21,10 +21,7 @@ fn on_clock(pools: usize) -> (MultiPool, ManualClock) {
         .capacity(1)
         .keep_alive(None)
         .clock(clock.clone());
-    (
-        MultiPool::builder(each).pools(pools).build().unwrap(),
-        clock,
-    )
+    (MultiBuilder::new(each).pools(pools).build().unwrap(), clock)
 }
 
 #[testkit::test]
@@ -148,7 +145,7 @@ fn tuning_changes_every_pool() {
 #[testkit::test]
 fn preallocated_pools_cannot_become_unlimited() {
     let each = Pool::builder().capacity(2).preallocate(true);
-    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(2).build().unwrap();
     assert_eq!(
         pool.tune(Capacity::Unlimited),
         Err(TuneError::PreallocateUnlimited)
@@ -173,7 +170,7 @@ fn tuning_a_released_multi_pool_takes_effect_after_the_reboot() {
 #[testkit::test]
 fn release_now_removes_unstarted_tasks_of_every_pool() {
     let each = Pool::builder().capacity(1).queue_depth(2);
-    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(2).build().unwrap();
     let gates = hold_all(&pool, 2);
     let handles = [(); 4].map(|()| pool.try_spawn(|| ()).unwrap());
     let waiter = enter_lines(&pool, |pool| pool.submit(|| ()));
@@ -198,7 +195,7 @@ fn release_now_of_a_typed_multi_pool_returns_the_arguments() {
     let each = FuncPool::builder(move |_: u32| shut.wait())
         .capacity(1)
         .queue_depth(2);
-    let pool = MultiFuncPool::builder(each).pools(2).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(2).build().unwrap();
     for number in 0..6 {
         pool.try_submit(number).unwrap();
         gate.wait_for_arrivals(2.min(number as usize + 1));
@@ -290,7 +287,7 @@ impl<F: FnOnce()> Drop for OnDrop<F> {
 #[testkit::test]
 fn release_now_does_not_hang_on_a_capture_that_joins_a_task_of_another_pool() {
     let each = Pool::builder().capacity(1).queue_depth(4);
-    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(2).build().unwrap();
     let gates = hold_all(&pool, 2);
     pool.submit(|| ()).unwrap(); // Runs in the first pool.
     let second = pool.spawn(|| 7).unwrap(); // Queued in the second pool, which is emptied later.
@@ -317,7 +314,7 @@ fn release_now_does_not_hang_on_a_capture_that_joins_a_task_of_another_pool() {
 #[testkit::test]
 fn a_capture_that_calls_wait_idle_in_release_now_gets_would_deadlock() {
     let each = Pool::builder().capacity(1).queue_depth(4);
-    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(2).build().unwrap();
     let gates = hold_all(&pool, 2);
     let (sent, told) = std::sync::mpsc::channel();
     let weak = pool.downgrade();

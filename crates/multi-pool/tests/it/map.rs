@@ -10,7 +10,7 @@ use std::task::Context;
 use std::thread;
 
 use futures_lite::{Stream, StreamExt};
-use multi_pool::{LeastTasks, Loads, MultiPool, MultiPoolExt, RoundRobin, Strategy};
+use multi_pool::{LeastTasks, Loads, MultiBuilder, MultiPool, RoundRobin, Strategy};
 use pool_core::{Pool, QueueDepth, SubmitError};
 use pool_util::{MapError, PoolExt};
 use testkit::{CountingWaker, Gate};
@@ -19,7 +19,7 @@ use crate::support::{hold, hold_all};
 
 fn pools(count: usize) -> MultiPool {
     let each = Pool::builder().capacity(1).queue_depth(0);
-    MultiPool::builder(each).pools(count).build().unwrap()
+    MultiBuilder::new(each).pools(count).build().unwrap()
 }
 
 #[testkit::test]
@@ -166,7 +166,7 @@ fn queueing(strategy: impl Strategy) -> MultiPool {
     let each = Pool::builder()
         .capacity(1)
         .queue_depth(QueueDepth::Unlimited);
-    let builder = MultiPool::builder(each).pools(2);
+    let builder = MultiBuilder::new(each).pools(2);
     builder.strategy(strategy).build().unwrap()
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use multi_pool::{MultiBuildError, MultiFuncPool, MultiPool, MultiPoolExt, RoundRobin};
+use multi_pool::{MultiBuildError, MultiBuilder, MultiPool, RoundRobin};
 use pool_core::{
     BuildError, Clock, FuncPool, JoinError, JoinHandle, ManualClock, OnFull, Pool, Spawn, Submit,
     SubmitError,
@@ -17,7 +17,7 @@ use crate::support::until;
 fn held(depth: usize, on_full: OnFull) -> (MultiPool, Gate) {
     let each = Pool::builder().capacity(1).queue_depth(depth);
     let each = each.discard_hook(|_| ());
-    let pools = MultiPool::builder(each.on_full(on_full)).pools(2);
+    let pools = MultiBuilder::new(each.on_full(on_full)).pools(2);
     let pools = pools.strategy(RoundRobin::new()).build().unwrap();
     let gate = Gate::new();
     for _ in 0..2 {
@@ -54,7 +54,7 @@ fn a_caller_that_may_not_run_its_task_waits_until_the_start_deadline() {
         .keep_alive(None)
         .nesting_limit(0);
     let each = each.on_full(OnFull::RunInCaller).clock(clock.clone());
-    let pools = MultiPool::builder(each).pools(2).build().unwrap();
+    let pools = MultiBuilder::new(each).pools(2).build().unwrap();
     let gate = Gate::new();
     for _ in 0..2 {
         let gate = gate.clone();
@@ -106,7 +106,7 @@ fn paused_pools_start_no_task_until_they_are_resumed_or_released() {
         .capacity(1)
         .queue_depth(4)
         .start_paused(true);
-    let pools = MultiPool::builder(each).pools(2).build().unwrap();
+    let pools = MultiBuilder::new(each).pools(2).build().unwrap();
     let done = Arc::new(Mutex::new(0));
     let submit = || {
         let done = Arc::clone(&done);
@@ -128,11 +128,11 @@ fn paused_pools_start_no_task_until_they_are_resumed_or_released() {
 #[testkit::test]
 fn discarding_pools_without_a_hook_are_not_built_and_discarding_calls_are_refused() {
     let each = FuncPool::builder(drop::<u8>).capacity(1).start_paused(true);
-    let built = MultiFuncPool::builder(each.clone().on_full(OnFull::DiscardNewest));
+    let built = MultiBuilder::new(each.clone().on_full(OnFull::DiscardNewest));
     let refused = built.pools(2).build();
     let deaf = MultiBuildError::Pool(BuildError::NoDiscardHook);
     assert_eq!(refused.unwrap_err().to_string(), deaf.to_string());
-    let pools = MultiFuncPool::builder(each).pools(2).build().unwrap();
+    let pools = MultiBuilder::new(each).pools(2).build().unwrap();
     let refused = pools.submit_with(7, OnFull::DiscardOldest);
     assert!(matches!(refused, Err(SubmitError::NoDiscardHook(7))));
     let refused = pools.spawn_with(8, OnFull::DiscardNewest);
@@ -148,7 +148,7 @@ fn the_discard_hook_gets_the_task_that_one_of_the_full_pools_discards() {
         let each = each
             .on_full(policy)
             .discard_hook(move |it| sender.send(it.name().map(str::to_owned)).unwrap());
-        let pools = MultiFuncPool::builder(each).pools(2);
+        let pools = MultiBuilder::new(each).pools(2);
         let pools = pools.strategy(RoundRobin::new()).build().unwrap();
         for n in 0..3 {
             pools.task().name(n.to_string()).submit(n).unwrap();

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::task::{Context, Waker};
 use std::thread::ThreadId;
 
-use multi_pool::{MultiPool, MultiPoolExt, MultiWaitError};
+use multi_pool::{MultiBuilder, MultiPool, MultiPoolExt, MultiWaitError};
 use pool_core::{JoinHandle, Pool, SubmitError, WaitError, WithinWorker};
 use testkit::{Gate, block_on};
 
@@ -14,7 +14,7 @@ use crate::support::{end, here, hold, hold_all, multi, until};
 
 fn with(policy: WithinWorker, limit: u32) -> MultiPool {
     let each = Pool::builder().capacity(1).within_worker(policy);
-    let builder = MultiPool::builder(each.nesting_limit(limit)).pools(2);
+    let builder = MultiBuilder::new(each.nesting_limit(limit)).pools(2);
     builder.build().unwrap()
 }
 
@@ -95,7 +95,7 @@ fn a_workers_submit_is_refused_or_waits_as_configured() {
 #[testkit::test]
 fn a_join_runs_a_task_of_another_pool_in_place_if_it_has_not_started() {
     let each = Pool::builder().capacity(1).queue_depth(1);
-    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(2).build().unwrap();
     let gate = hold(&pool);
     let inner = pool.clone();
     let outer = pool.spawn(move || {

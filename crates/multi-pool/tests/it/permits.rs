@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Poll;
 use std::thread;
 
-use multi_pool::{MultiPool, MultiPoolExt};
+use multi_pool::{MultiBuilder, MultiPool, MultiPoolExt};
 use pool_core::{DropPolicy, Pool, SubmitError};
 use testkit::{CountingWaker, Gate, block_on, waker_whose_clone_panics};
 
@@ -139,7 +139,7 @@ fn a_reservation_by_a_worker_of_any_full_pool_is_refused() {
 fn a_permit_keeps_all_pools_open() {
     let journal = Journal::new();
     let each = Pool::builder().capacity(1).drop_policy(DropPolicy::Join);
-    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(2).build().unwrap();
     let weak = pool.downgrade();
     let mut future = pool.reserve_async();
     let permit = block_on(&mut future).unwrap();

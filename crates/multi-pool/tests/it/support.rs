@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread::{self, JoinHandle};
 
-use multi_pool::{MultiPool, MultiPoolExt, MultiWorkerPool};
+use multi_pool::{MultiBuilder, MultiPool, MultiPoolExt, MultiWorkerPool};
 use pool_core::{Pool, Runner};
 use testkit::Gate;
 
@@ -20,7 +20,7 @@ pub(crate) fn until(condition: impl Fn() -> bool) {
 /// A multi-pool with default settings, in turn.
 pub(crate) fn multi(pools: usize, capacity: usize) -> MultiPool {
     let each = Pool::builder().capacity(capacity);
-    MultiPool::builder(each).pools(pools).build().unwrap()
+    MultiBuilder::new(each).pools(pools).build().unwrap()
 }
 
 /// Starts a task on a free worker, which it holds until the gate is opened.

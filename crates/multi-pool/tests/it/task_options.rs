@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc;
 
-use multi_pool::{MultiFuncPool, MultiPool, MultiPoolExt};
+use multi_pool::{MultiBuilder, MultiPool, MultiPoolExt};
 use pool_core::{
     CancelToken, FuncPool, JoinError, JoinHandle, Pool, Priority, QueueDepth, TaskEnd, TaskHook,
     blocking, current,
@@ -19,7 +19,7 @@ use crate::support::{Journal, end, here, hold_all};
 /// Two pools of one worker and a queue.
 fn queueing() -> MultiPool {
     let each = Pool::builder().capacity(1).queue_depth(10);
-    MultiPool::builder(each).pools(2).build().unwrap()
+    MultiBuilder::new(each).pools(2).build().unwrap()
 }
 
 #[testkit::test]
@@ -99,7 +99,7 @@ fn each_pool_starts_its_queued_tasks_by_priority() {
         .capacity(1)
         .queue_depth(QueueDepth::Unlimited);
     let each = each.priorities(true).start_paused(true);
-    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(2).build().unwrap();
     let journal = Journal::new();
     let all = [Priority::Low, Priority::Normal, Priority::High];
     for priority in all.into_iter().flat_map(|priority| [priority; 2]) {
@@ -161,7 +161,7 @@ fn one_task_hook_is_called_for_every_call_in_all_pools() {
         .queue_depth(20)
         .name("seen")
         .task_hook(Ends(journal.clone()));
-    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(2).build().unwrap();
     let (keyed, group) = (pool.keyed(), pool.group());
     for key in 0..2 {
         pool.submit(seen::by_submit_at_once).unwrap();
@@ -192,7 +192,7 @@ fn a_task_that_blocks_in_any_pool_has_an_extra_worker_there() {
         .queue_depth(1)
         .max_compensation(1)
         .keep_alive(None);
-    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(2).build().unwrap();
     let (mut waits, mut senders, gate) = (Vec::new(), Vec::new(), Gate::new());
     for _ in 0..2 {
         let ((sender, receiver), held) = (mpsc::channel(), gate.clone());
@@ -228,7 +228,7 @@ fn each_worker_of_each_pool_has_and_keeps_its_own_state() {
         (here(), *state)
     });
     let each = each.capacity(1).queue_depth(10);
-    let pool = MultiFuncPool::builder(each).pools(2).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(2).build().unwrap();
     let calls: Vec<_> = (0..6).map(|_| pool.spawn(()).unwrap()).collect();
     gate.wait_for_arrivals(2);
     gate.open();
@@ -275,7 +275,7 @@ impl tracing::Subscriber for Spans {
 fn tasks_of_every_call_in_any_pool_run_under_the_callers_subscriber() {
     let is_ours = || tracing::dispatcher::get_default(tracing::Dispatch::is::<Spans>);
     let each = Pool::builder().capacity(1).queue_depth(20).carry_span(true);
-    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(2).build().unwrap();
     let journal = Journal::new();
     let tell = || {
         let journal = journal.clone();

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use multi_pool::{MultiPool, MultiPoolExt};
+use multi_pool::{MultiBuilder, MultiPool, MultiPoolExt};
 use pool_core::{Pool, SubmitError};
 use testkit::Gate;
 
@@ -21,7 +21,7 @@ fn scarce(permits: usize) -> (MultiPool, Arc<AtomicUsize>) {
             Err(_) => Err(io::Error::from(io::ErrorKind::WouldBlock)),
         }
     });
-    (MultiPool::builder(each).pools(2).build().unwrap(), permits)
+    (MultiBuilder::new(each).pools(2).build().unwrap(), permits)
 }
 
 #[testkit::test]
@@ -112,7 +112,7 @@ fn tuning_admits_no_waiter_to_a_pool_without_workers() {
             Err(io::Error::from(io::ErrorKind::WouldBlock))
         }
     });
-    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(2).build().unwrap();
     let gate = hold(&pool);
     assert_eq!((pool.running_of(0), pool.running_of(1)), (Ok(0), Ok(1)));
     let waiter = enter_lines(&pool, |pool| pool.submit(|| ()).is_ok());

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use multi_pool::{MultiFuncPool, MultiPool, MultiPoolExt};
+use multi_pool::MultiBuilder;
 use pool_core::TimeoutExt;
 use pool_core::{Capacity, FuncPool, Pool, Spawn, Submit, SubmitError, WaitError, Workers};
 use testkit::{Gate, block_on};
@@ -56,12 +56,12 @@ fn the_submit_trait_works_for_every_kind_of_pool() {
     };
     exercise(&Pool::builder().capacity(4).build().unwrap(), task);
     let each = Pool::builder().capacity(2);
-    exercise(&MultiPool::builder(each).pools(2).build().unwrap(), task);
+    exercise(&MultiBuilder::new(each).pools(2).build().unwrap(), task);
 
     let counter = Arc::clone(&ran);
     let each = FuncPool::builder(move |by: usize| counter.fetch_add(by, SeqCst));
     exercise(&each.clone().capacity(4).build().unwrap(), || 1);
-    let pools = MultiFuncPool::builder(each.capacity(2)).pools(2);
+    let pools = MultiBuilder::new(each.capacity(2)).pools(2);
     exercise(&pools.build().unwrap(), || 1);
     assert_eq!(ran.load(SeqCst), 40);
 }
@@ -88,11 +88,11 @@ fn the_spawn_trait_works_for_every_kind_of_pool() {
     let each = Pool::builder().capacity(5);
     let task = || || 7;
     assert_eq!(spawn_all(&each.clone().build().unwrap(), task), [7; 5]);
-    let pools = MultiPool::builder(each).pools(3);
+    let pools = MultiBuilder::new(each).pools(3);
     assert_eq!(spawn_all(&pools.build().unwrap(), task), [7; 5]);
     let each = FuncPool::builder(|number: u32| u64::from(number) + 1).capacity(5);
     assert_eq!(spawn_all(&each.clone().build().unwrap(), || 6), [7; 5]);
-    let pools = MultiFuncPool::builder(each).pools(3);
+    let pools = MultiBuilder::new(each).pools(3);
     assert_eq!(spawn_all(&pools.build().unwrap(), || 6), [7; 5]);
 }
 
@@ -138,12 +138,12 @@ fn each_call_of_the_traits_follows_its_name_at_a_full_pool() {
         let gate = Gate::new();
         let each = Pool::builder().nonblocking(is_nonblocking);
         let one = each.clone().capacity(2).build().unwrap();
-        let many = MultiPool::builder(each.capacity(1)).pools(2);
+        let many = MultiBuilder::new(each.capacity(1)).pools(2);
         let many = many.build().unwrap();
         let held = gate.clone();
         let each = FuncPool::builder(move |()| held.wait()).nonblocking(is_nonblocking);
         let typed = each.clone().capacity(2).build().unwrap();
-        let several = MultiFuncPool::builder(each.capacity(1)).pools(2);
+        let several = MultiBuilder::new(each.capacity(1)).pools(2);
         let several = several.build().unwrap();
         for _ in 0..2 {
             let [first, second] = [gate.clone(), gate.clone()];
@@ -164,7 +164,7 @@ fn each_call_of_the_traits_follows_its_name_at_a_full_pool() {
 #[testkit::test]
 fn the_workers_trait_returns_one_error_for_all_pools() {
     let each = Pool::builder().capacity(1);
-    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(2).build().unwrap();
     let inner = pool.clone();
     let answer = pool.spawn(move || Workers::wait_idle(&inner)).unwrap();
     assert_eq!(answer.join().unwrap(), Err(WaitError::WouldDeadlock));

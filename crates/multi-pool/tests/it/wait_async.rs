@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use multi_pool::{MultiPool, MultiPoolExt};
+use multi_pool::MultiBuilder;
 use pool_core::{Clock, ManualClock, Pool, WaitError};
 use testkit::{CountingWaker, Gate, block_on};
 
@@ -46,7 +46,7 @@ fn release_async_reports_the_pools_that_timed_out_or_were_rebooted() {
     let clock = ManualClock::new();
     let each = Pool::builder().capacity(1).keep_alive(None);
     let each = each.clock(clock.clone());
-    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(2).build().unwrap();
     let gates = hold_all(&pool, 2);
     let waker = CountingWaker::new();
     let mut future = pin!(pool.release_timeout_async(clock.now() + SECOND));

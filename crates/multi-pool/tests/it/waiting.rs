@@ -6,7 +6,7 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use multi_pool::{MultiFuncPool, MultiPool, MultiPoolExt};
+use multi_pool::{MultiBuilder, MultiPool, MultiPoolExt};
 use pool_core::{CancelToken, Clock, FuncPool, ManualClock, Pool, SubmitError};
 use testkit::{CountingWaker, DropCounter, Gate, waker_fn, waker_whose_clone_panics};
 
@@ -114,7 +114,7 @@ fn two_pools_that_free_room_at_once_admit_a_waiter_once_and_lose_no_room() {
 #[testkit::test]
 fn the_limit_on_waiters_is_for_all_pools_together() {
     let each = Pool::builder().capacity(1).max_waiting(2);
-    let pool = MultiPool::builder(each).pools(3).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(3).build().unwrap();
     let gates = hold_all(&pool, 3);
     let journal = Journal::new();
     let task = journal.writer("thread");
@@ -143,7 +143,7 @@ fn the_limit_on_waiters_is_for_all_pools_together() {
 #[testkit::test]
 fn with_a_limit_of_zero_waiters_every_wait_is_refused() {
     let each = Pool::builder().capacity(1).max_waiting(0);
-    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(2).build().unwrap();
     let gates = hold_all(&pool, 2);
     assert!(matches!(pool.submit(|| ()), Err(SubmitError::Full(_))));
     gates.iter().for_each(Gate::open);
@@ -156,7 +156,7 @@ fn a_nonblocking_multi_pool_refuses_if_every_pool_is_full_unless_a_time_is_given
         .capacity(1)
         .nonblocking(true)
         .keep_alive(None);
-    let builder = MultiPool::builder(each.clock(clock.clone())).pools(2);
+    let builder = MultiBuilder::new(each.clock(clock.clone())).pools(2);
     let pool = builder.build().unwrap();
     let gates = hold_all(&pool, 2);
     assert!(matches!(pool.submit(|| ()), Err(SubmitError::Full(_))));
@@ -172,7 +172,7 @@ fn a_nonblocking_multi_pool_refuses_if_every_pool_is_full_unless_a_time_is_given
 fn a_submit_that_times_out_leaves_every_wait_queue_and_returns_its_task() {
     let clock = ManualClock::new();
     let each = Pool::builder().capacity(1).keep_alive(None);
-    let builder = MultiPool::builder(each.clock(clock.clone())).pools(3);
+    let builder = MultiBuilder::new(each.clock(clock.clone())).pools(3);
     let pool = builder.build().unwrap();
     let gates = hold_all(&pool, 3);
     let waiters = [
@@ -325,7 +325,7 @@ fn a_waiting_argument_is_returned_unchanged() {
     let gate = Gate::new();
     let shut = gate.clone();
     let each = FuncPool::builder(move |_: Arc<str>| shut.wait()).capacity(1);
-    let pool = MultiFuncPool::builder(each).pools(2).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(2).build().unwrap();
     (0..2).for_each(|_| pool.submit("held".into()).unwrap());
     gate.wait_for_arrivals(2);
     let thread = enter_lines(&pool, |pool| pool.spawn("thread".into()));
@@ -345,7 +345,7 @@ fn a_waiting_argument_is_returned_unchanged() {
 fn a_waiter_whose_token_is_cancelled_leaves_every_wait_queue_and_returns_its_task() {
     let clock = ManualClock::new();
     let each = Pool::builder().capacity(1).clock(clock.clone());
-    let pool = MultiPool::builder(each).pools(3).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(3).build().unwrap();
     let (gates, token) = (hold_all(&pool, 3), CancelToken::new());
     let in_time = clock.now() + SECOND;
     let waiters = [token.clone(), token.child()].map(|token| {
@@ -393,7 +393,7 @@ fn an_admitted_waiter_can_wait_again_at_once() {
 fn a_waker_called_by_one_pools_tuning_does_not_delay_the_other_pools_waiters() {
     let (clock, served) = (ManualClock::new(), Gate::new());
     let each = Pool::builder().capacity(1).clock(clock.clone());
-    let pool = MultiPool::builder(each).pools(2).build().unwrap();
+    let pool = MultiBuilder::new(each).pools(2).build().unwrap();
     let gates = hold_all(&pool, 2);
     let mut entering = pool.submit_async(|| ());
     let waiting = served.clone();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use multi_pool::{MultiPool, MultiPoolExt};
+use multi_pool::{MultiBuilder, MultiPool, MultiPoolExt};
 use pool_core::{JoinError, ManualClock, WaitError};
 use scheduled_pool::{ScheduledHandle, ScheduledPool, WeakScheduledPool};
 use testkit::{Gate, block_on};
@@ -14,7 +14,7 @@ use crate::support::{SECOND, every_second, secs, until, untimed};
 /// A scheduled pool over two pools of one worker each.
 fn two() -> (ScheduledPool<MultiPool>, ManualClock) {
     let clock = ManualClock::new();
-    let pools = MultiPool::builder(untimed(1, &clock)).pools(2).build();
+    let pools = MultiBuilder::new(untimed(1, &clock)).pools(2).build();
     (ScheduledPool::new(pools.unwrap()), clock)
 }
 
@@ -102,7 +102,7 @@ fn pools_released_elsewhere_end_pending_and_waiting_schedules() {
 #[testkit::test]
 fn release_now_counts_schedules_and_the_pools_own_tasks() {
     let clock = ManualClock::new();
-    let pools = MultiPool::builder(untimed(1, &clock).queue_depth(4)).pools(2);
+    let pools = MultiBuilder::new(untimed(1, &clock).queue_depth(4)).pools(2);
     let scheduled = ScheduledPool::new(pools.build().unwrap());
     let gates = [hold(scheduled.pool()), hold(scheduled.pool())];
     let captured = Arc::new(());
