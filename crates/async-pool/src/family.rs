@@ -90,7 +90,7 @@ struct Family {
 }
 
 pub(crate) struct Families {
-    families: Slab<Family>,
+    all: Slab<Family>,
     next_number: u64,
     lent_tasks: usize,
     lent_permits: usize,
@@ -103,7 +103,7 @@ pub(crate) struct Families {
 impl Families {
     pub(crate) fn new() -> Self {
         Self {
-            families: Slab::new(),
+            all: Slab::new(),
             next_number: 0,
             lent_tasks: 0,
             lent_permits: 0,
@@ -134,7 +134,7 @@ impl Families {
     pub(crate) fn create(&mut self) -> FamilyIndex {
         let number = self.next_number;
         self.next_number += 1;
-        let index = self.families.insert(Family {
+        let index = self.all.insert(Family {
             number,
             has_parent: true,
             children: 0,
@@ -155,13 +155,13 @@ impl Families {
 
     pub(crate) fn family(&self, headed: FamilyIndex) -> FamilyId {
         let index = headed.0.get() - 1;
-        let number = self.families[index as usize].number;
+        let number = self.all[index as usize].number;
         FamilyId { index, number }
     }
 
     /// The family, if its parent is live.
     fn living(&mut self, id: FamilyId) -> Option<&mut Family> {
-        let family = self.families.get_mut(id.index as usize)?;
+        let family = self.all.get_mut(id.index as usize)?;
         (family.number == id.number && family.has_parent).then_some(family)
     }
 
@@ -180,7 +180,7 @@ impl Families {
 
     /// Counts a child that starts in the room of the live parent.
     pub(crate) fn lend_to_task(&mut self, id: FamilyId) -> ChildOf {
-        let family = &mut self.families[id.index as usize];
+        let family = &mut self.all[id.index as usize];
         family.children += 1;
         family.has_moved = true;
         self.lenders += usize::from(family.lent_tasks == 0);
@@ -191,7 +191,7 @@ impl Families {
 
     /// Counts a permit in the room of the live parent.
     pub(crate) fn lend_to_permit(&mut self, id: FamilyId) {
-        let family = &mut self.families[id.index as usize];
+        let family = &mut self.all[id.index as usize];
         family.children += 1;
         family.has_moved = true;
         family.lent_permits += 1;
@@ -201,7 +201,7 @@ impl Families {
     /// Counts a permit out. Returns the family if its room is still a live parent's.
     pub(crate) fn return_permit(&mut self, child_of: ChildOf) -> Option<FamilyId> {
         let id = self.count_out(child_of)?;
-        self.families[id.index as usize].lent_permits -= 1;
+        self.all[id.index as usize].lent_permits -= 1;
         self.lent_permits -= 1;
         Some(id)
     }
@@ -210,7 +210,7 @@ impl Families {
     pub(crate) fn end_child(&mut self, child_of: ChildOf) -> Option<FamilyId> {
         let id = self.count_out(child_of)?;
         if child_of.is_lent() {
-            let family = &mut self.families[id.index as usize];
+            let family = &mut self.all[id.index as usize];
             family.lent_tasks -= 1;
             self.lent_tasks -= 1;
             self.lenders -= usize::from(family.lent_tasks == 0);
@@ -222,7 +222,7 @@ impl Families {
     fn count_out(&mut self, child_of: ChildOf) -> Option<FamilyId> {
         let mut next = child_of.family();
         while let Some(index) = next {
-            let family = &mut self.families[index];
+            let family = &mut self.all[index];
             family.children -= 1;
             family.has_moved = true;
             if family.has_parent {
@@ -233,7 +233,7 @@ impl Families {
                 .filter(|_| child_of.is_lent())
                 .map(|heir| heir as usize);
             if family.children == 0 {
-                self.families.remove(index);
+                self.all.remove(index);
             }
         }
         None
@@ -243,15 +243,15 @@ impl Families {
         FamilyId {
             // It was made of a `u32`.
             index: u32::try_from(index).unwrap_or(u32::MAX),
-            number: self.families[index].number,
+            number: self.all[index].number,
         }
     }
 
     /// The family with a live parent from which a task has borrowed its room.
     fn lender(&self, child_of: ChildOf) -> Option<usize> {
         let mut index = child_of.family().filter(|_| child_of.is_lent())?;
-        while !self.families[index].has_parent {
-            index = self.families[index].heir? as usize;
+        while !self.all[index].has_parent {
+            index = self.all[index].heir? as usize;
         }
         Some(index)
     }
@@ -261,7 +261,7 @@ impl Families {
     pub(crate) fn end_parent(&mut self, headed: FamilyIndex, child_of: ChildOf) {
         let index = headed.0.get() as usize - 1;
         let heir = self.lender(child_of);
-        let family = &mut self.families[index];
+        let family = &mut self.all[index];
         family.has_parent = false;
         let tasks = std::mem::take(&mut family.lent_tasks);
         let permits = std::mem::take(&mut family.lent_permits);
@@ -270,10 +270,10 @@ impl Families {
         self.lenders -= usize::from(tasks > 0);
         self.wanting -= usize::from(!wants.is_empty());
         if is_childless {
-            self.families.remove(index);
+            self.all.remove(index);
         } else if let Some(heir) = heir {
             family.heir = u32::try_from(heir).ok();
-            let heir = &mut self.families[heir];
+            let heir = &mut self.all[heir];
             heir.children += tasks + permits;
             self.lenders += usize::from(heir.lent_tasks == 0 && tasks > 0);
             heir.lent_tasks += tasks;
@@ -286,7 +286,7 @@ impl Families {
 
     /// Adds a task that the live parent waits for. Returns the number of these.
     pub(crate) fn want(&mut self, id: FamilyId, want: Want) -> usize {
-        let family = &mut self.families[id.index as usize];
+        let family = &mut self.all[id.index as usize];
         // The time of the wait begins with its first want.
         family.has_moved |= family.wants.is_empty();
         let wants = &mut family.wants;
@@ -297,7 +297,7 @@ impl Families {
 
     /// Removes stale wants of a live parent.
     pub(crate) fn forget(&mut self, family: FamilyId, is_queued: impl Fn(Want) -> bool) {
-        let wants = &mut self.families[family.index as usize].wants;
+        let wants = &mut self.all[family.index as usize].wants;
         let had_wants = !wants.is_empty();
         wants.retain(|want| is_queued(*want));
         self.wanting -= usize::from(had_wants && wants.is_empty());
@@ -305,7 +305,7 @@ impl Families {
 
     /// Takes the first task that the live parent waits for.
     pub(crate) fn next_want(&mut self, family: FamilyId) -> Option<Want> {
-        let wants = &mut self.families[family.index as usize].wants;
+        let wants = &mut self.all[family.index as usize].wants;
         let want = wants.pop_first()?;
         self.wanting -= usize::from(wants.is_empty());
         Some(want)
@@ -321,7 +321,7 @@ impl Families {
     /// and whether each has lent room. To be called repeatedly.
     pub(crate) fn sample(&mut self, now: u64, patience: u64) -> Vec<(FamilyId, bool)> {
         let mut stuck = Vec::new();
-        for (index, family) in &mut self.families {
+        for (index, family) in &mut self.all {
             if family.wants.is_empty() || std::mem::take(&mut family.has_moved) {
                 family.since = now;
             } else if now.saturating_sub(family.since) >= patience {
@@ -336,6 +336,6 @@ impl Families {
 
     /// Frees the memory of a peak.
     pub(crate) fn shrink(&mut self) {
-        self.families.shrink_to_fit();
+        self.all.shrink_to_fit();
     }
 }

@@ -4,7 +4,8 @@
 //! more than the shortest polls, so a worker that runs short ones reads it after several. How many depends on the lane: the polls
 //! of tasks that a timer has woken may be short while those of others are long.
 
-use crate::worker::LANES;
+/// Number of lanes of a run queue.
+pub(crate) const LANES: usize = 3;
 
 /// The time after which a round ends, in nanoseconds.
 const SLICE: u64 = 200_000;

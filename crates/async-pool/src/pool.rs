@@ -912,7 +912,7 @@ impl<R> fmt::Debug for Permit<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Permit")
             .field("pool", &self.pool.as_ref().map(AsyncWorkerPool::name))
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

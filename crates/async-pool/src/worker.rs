@@ -36,7 +36,7 @@ use sync_shim::thread::Tag;
 use sync_shim::{Mutex, Parker, Process};
 
 use crate::admission::{Admission, Effects, Job, State, has_slack};
-use crate::pace::Pace;
+use crate::pace::{LANES, Pace};
 use crate::task::{Ended, Place, Ran, notify};
 use crate::timers::{NEVER, Timers, outside};
 
@@ -46,7 +46,7 @@ const MOST_NEW: usize = 64;
 const MOST_LOCAL: usize = 128;
 /// How long timers and queued tasks of a worker that is stuck in a poll may wait until another worker looks.
 pub(crate) const WATCH: Duration = Duration::from_millis(5);
-const WATCH_NANOS: u64 = WATCH.as_nanos() as u64;
+const WATCH_NANOS: u64 = 5_000_000;
 /// How long an idle worker sleeps at most if it has memory to free or tasks to relieve, in nanoseconds.
 const REST: u64 = 500_000_000;
 
@@ -122,8 +122,6 @@ enum Lane {
     /// A task of this worker has woken it.
     Local,
 }
-
-pub(crate) const LANES: usize = 3;
 
 #[derive(Default)]
 struct RunQueue {
