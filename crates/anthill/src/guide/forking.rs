@@ -68,7 +68,7 @@
 //! # Limits
 //! - Forks are detected by `pthread_atfork`, so a direct `clone` system call is not detected.
 //!   `std::process::Command` is not affected, because `exec` replaces the child's memory.
-//! - On SQLite, a child must not open a file that its parent had open: SQLite's locks belong to processes.
+//! - On `SQLite`, a child must not open a file that its parent had open: `SQLite`'s locks belong to processes.
 //! - A child that a future forks inside an `AsyncPool` must not use timers on that thread.
 //!
 //! `docs/decisions/process-wide.md` in the repository lists every static and every thread of the library, and what a
