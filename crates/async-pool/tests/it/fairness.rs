@@ -1,4 +1,5 @@
 //! Rounds are bounded in time, and each kind of task has its turn. Time passes only as the polls say.
+#![expect(clippy::unwrap_used, reason = "a test that fails is to panic")]
 
 use std::future::Future;
 use std::pin::Pin;
@@ -131,6 +132,19 @@ fn due_timers_wait_for_one_long_poll() {
     pool.wait_idle().unwrap();
 }
 
+/// Submits two tasks that do the same, until enough have been submitted.
+fn flood(pool: AsyncPool, left: Arc<AtomicUsize>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(async move {
+        for _ in 0..2 {
+            if left.fetch_sub(1, SeqCst) > 1 {
+                pool.submit(flood(pool.clone(), Arc::clone(&left))).unwrap();
+            } else {
+                left.fetch_add(1, SeqCst);
+            }
+        }
+    })
+}
+
 #[testkit::test]
 fn tasks_that_yield_have_their_turn_next_to_a_flood_of_new_ones() {
     let clock = ManualClock::new();
@@ -143,21 +157,6 @@ fn tasks_that_yield_have_their_turn_next_to_a_flood_of_new_ones() {
             yield_now().await;
         }
     });
-    // Each poll submits two tasks that do the same.
-    fn flood(pool: AsyncPool, left: Arc<AtomicUsize>) -> impl Future<Output = ()> + Send {
-        async move {
-            for _ in 0..2 {
-                if left.fetch_sub(1, SeqCst) > 1 {
-                    let same = Arc::clone(&left);
-                    let next: Pin<Box<dyn Future<Output = ()> + Send>> =
-                        Box::pin(flood(pool.clone(), same));
-                    pool.submit(next).unwrap();
-                } else {
-                    left.fetch_add(1, SeqCst);
-                }
-            }
-        }
-    }
     let left = Arc::new(AtomicUsize::new(200_000));
     inner
         .submit(flood(inner.clone(), Arc::clone(&left)))

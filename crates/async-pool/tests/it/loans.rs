@@ -1,4 +1,5 @@
 //! Tasks that wait for tasks of their own full pool: the bound holds, they end, and every task runs or is returned.
+#![expect(clippy::unwrap_used, reason = "a test that fails is to panic")]
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
@@ -519,10 +520,10 @@ fn a_parent_in_the_middle_of_a_chain_passes_its_loan_on() {
                 let mut leaf = pool.spawn(pending::<()>()).unwrap();
                 // Waits once, so that the leaf starts in its room.
                 assert!(poll_once(&mut leaf).await.is_none());
-                leaf
+                [leaf]
             });
             // The room is that of the leaf of the round before, so the middle starts after that.
-            leaves.push(middle.unwrap().await.unwrap());
+            leaves.extend(middle.unwrap().await.unwrap());
             let stats = inner.stats();
             assert_eq!((stats.live, stats.lending), (1, 1));
             let leaf = leaves.pop().unwrap();
