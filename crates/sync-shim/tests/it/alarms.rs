@@ -96,6 +96,11 @@ fn an_earlier_alarm_wakes_the_thread_that_sleeps_for_a_later_one() {
     assert!(end.is_ok(), "{end:?}");
 }
 
+/// Sets an alarm that sets the next one, while the process exits.
+fn again() {
+    std::mem::forget(MonotonicClock.wake_at(Instant::now(), waker_fn(again)));
+}
+
 #[testkit::test]
 fn a_process_exits_while_alarms_are_pending_and_fire() {
     let end = in_child(
@@ -103,10 +108,6 @@ fn a_process_exits_while_alarms_are_pending_and_fire() {
         || {
             let counter = CountingWaker::new();
             std::mem::forget(MonotonicClock.wake_at(Instant::now() + HOUR, counter.waker()));
-            // Each sets the next one, while the process exits.
-            fn again() {
-                std::mem::forget(MonotonicClock.wake_at(Instant::now(), waker_fn(again)));
-            }
             again();
             std::mem::forget(MonotonicClock.wake_at(Instant::now(), counter.waker()));
             counter.wait_for_wakes(1);

@@ -172,9 +172,10 @@ mod service {
 
     /// The signals that the calling thread blocks.
     fn blocked() -> String {
-        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let status = std::fs::read_to_string("/proc/thread-self/status");
+        let status = status.expect("procfs is mounted");
         let line = status.lines().find(|line| line.starts_with("SigBlk:"));
-        line.unwrap().to_owned()
+        line.expect("Linux has this field").to_owned()
     }
 
     #[testkit::test]
