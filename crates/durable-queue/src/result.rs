@@ -70,7 +70,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// Async version of [`fate`](Self::fate): see [`CallFuture`].
     ///
     /// # Errors
-    /// The store's error. [`ErrorKind::NoThread`] if no thread could be started for the call.
+    /// The store's error. [`ErrorKind::NoThread`](crate::ErrorKind::NoThread) if no thread could be started for the call.
     pub fn fate_async(&self, id: JobId) -> CallFuture<Result<Fate>> {
         self.call(move |Shared { store, name, .. }| store.fate(name, id))
     }
@@ -146,7 +146,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// Async version of [`result`](Self::result): see [`CallFuture`]. Dropping it ends the wait.
     ///
     /// # Errors
-    /// See [`ResultError`]. [`ErrorKind::NoThread`] if no thread could be started for a call.
+    /// See [`ResultError`]. [`ErrorKind::NoThread`](crate::ErrorKind::NoThread) if no thread could be started for a call.
     pub fn result_async(&self, id: JobId) -> CallFuture<Result<DoneJob, ResultError>> {
         let shared = Arc::clone(self.shared());
         CallFuture::new(async move {
