@@ -22,7 +22,11 @@ pub const DEFAULT_POOL_NAME: &str = "anthill";
 const LEAST_CAPACITY: usize = 512;
 const CAPACITY_PER_CORE: usize = 8;
 
+#[cfg(not(anthill_loom))]
 static POOL: PerProcess<Made> = PerProcess::new();
+// The cells of a model cannot be made by a constant. No model uses the default pool.
+#[cfg(anthill_loom)]
+static POOL: std::sync::LazyLock<PerProcess<Made>> = std::sync::LazyLock::new(PerProcess::new);
 
 /// The default pool of one process.
 struct Made {

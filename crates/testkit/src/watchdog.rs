@@ -40,10 +40,12 @@ impl Watchdog {
         let slowdown = env::var(SLOWDOWN).ok().and_then(|it| it.parse().ok());
         let limit = limit.saturating_mul(slowdown.unwrap_or(1));
         let (running, ended) = channel::<()>();
+        let (started, has_started) = channel::<()>();
         let farewell = format!("watchdog: `{name}` has not ended after {limit:?}; aborting");
         let thread = thread::Builder::new()
             .name("watchdog".to_owned())
             .spawn(move || {
+                drop(started);
                 if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
                     // Writes to the stream directly, because the test harness captures the output
                     // of the macros, and the abort would lose it. If the write fails, the abort is
@@ -52,9 +54,12 @@ impl Watchdog {
                     std::process::abort();
                 }
             });
+        let thread = thread.expect("the machine has a thread left");
+        // Until it runs: it needs memory for that, which a test may limit.
+        let _ = has_started.recv();
         Self {
             running: Some(running),
-            thread: Some(thread.expect("the machine has a thread left")),
+            thread: Some(thread),
         }
     }
 }
