@@ -291,6 +291,10 @@ mod portable {
 
         /// As the model has chosen, always or never; at random in a random schedule.
         #[cfg(anthill_loom)]
+        #[cfg_attr(
+            anthill_shuttle,
+            expect(clippy::unused_self, reason = "a schedule is random")
+        )]
         pub(super) fn is_turn_due(&self, _: &AtomicU32) -> bool {
             #[cfg(anthill_shuttle)]
             return crate::model::coin();
