@@ -1,6 +1,6 @@
 //! Multi-pools: a task goes to one of the pools, once.
 
-use anthill::multi_pool::MultiPoolExt;
+use anthill::MultiBuilder;
 use anthill::{ManualClock, MultiPool, Pool};
 use sync_shim::model::{random_below, spawn};
 
