@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Instant;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use multi_pool::{LeastTasks, MultiBuilder, MultiPoolExt, RoundRobin};
+use multi_pool::{LeastTasks, MultiBuilder, RoundRobin};
 use pool_core::{Pool, Submit};
 
 const PRODUCERS: u64 = 4;

@@ -1,6 +1,6 @@
 //! What do several pools behind one handle gain?
 
-use multi_pool::{LeastTasks, MultiBuilder, MultiPool, MultiPoolExt};
+use multi_pool::{LeastTasks, MultiBuilder};
 use pool_core::Pool;
 
 use crate::count::task;
