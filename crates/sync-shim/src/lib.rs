@@ -47,6 +47,8 @@ mod lock;
 pub mod model;
 mod parker;
 mod per_process;
+#[cfg(all(target_os = "linux", not(anthill_loom)))]
+mod procfs;
 #[cfg(not(anthill_loom))]
 mod service;
 mod statics;

@@ -1,5 +1,6 @@
 //! Threads: starting them, yielding, and the tag that says which pool a thread belongs to.
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::{fmt, io};
 
 /// Options for starting a thread.
@@ -132,9 +133,42 @@ pub fn with_last_act(body: impl FnOnce(), last: impl FnOnce() + 'static) {
     }
 }
 
-/// Returns the number of threads that can run at once; 1 if the system does not say.
+/// A thread of this process, for the operating system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SystemThread(
+    #[cfg(all(target_os = "linux", not(anthill_loom)))] libc::pid_t,
+    #[cfg(not(all(target_os = "linux", not(anthill_loom))))] (),
+);
+
+impl SystemThread {
+    /// Returns the calling thread. Costs a system call on Linux.
+    pub fn current() -> Self {
+        // SAFETY: the call accesses no memory, and always succeeds.
+        #[cfg(all(target_os = "linux", not(anthill_loom)))]
+        return Self(unsafe { libc::gettid() });
+        #[cfg(not(all(target_os = "linux", not(anthill_loom))))]
+        Self(())
+    }
+
+    /// Returns whether the thread has a core or waits for one. `false` if it sleeps, if it has ended, or if the system
+    /// does not say. Reads a file of procfs on Linux, which takes some microseconds.
+    pub fn is_runnable(self) -> bool {
+        #[cfg(all(target_os = "linux", not(anthill_loom)))]
+        return crate::procfs::is_runnable(self.0);
+        #[cfg(not(all(target_os = "linux", not(anthill_loom))))]
+        false
+    }
+}
+
+/// Returns the number of threads that could run at once when it was asked first; 1 if the system does not say.
 pub fn available_parallelism() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let mut count = COUNT.load(Relaxed); // Of one word: threads that race count the same cores.
+    if count == 0 {
+        count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        COUNT.store(count, Relaxed);
+    }
+    count
 }
 
 /// Makes the calling thread's timed waits end as soon as the system can end them.

@@ -20,6 +20,7 @@ use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use crate::atomic::{AtomicU32, Ordering::Relaxed};
+use crate::thread::available_parallelism;
 use crate::{Mutex, PerProcess};
 
 /// Longer than threads that yield to each other take; shorter than a slice of Linux's scheduler.
@@ -202,14 +203,7 @@ fn since_first(now: Instant) -> Duration {
 }
 
 fn cores() -> u32 {
-    static CORES: AtomicU32 = AtomicU32::new(0);
-    let mut cores = CORES.load(Relaxed); // Of one word: threads that race count the same cores.
-    if cores == 0 {
-        let count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        cores = u32::try_from(count).unwrap_or(u32::MAX);
-        CORES.store(cores, Relaxed);
-    }
-    cores
+    u32::try_from(available_parallelism()).unwrap_or(u32::MAX)
 }
 
 #[cfg(unix)]
