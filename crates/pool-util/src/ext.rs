@@ -22,9 +22,13 @@ pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'stati
     ///
     /// The mapping is lazy. `next` pulls and starts items, at most a [window](Map::window) of them ahead of
     /// the results, so the source may be endless and its items large. The source is pulled on the calling
-    /// thread: it may borrow, and it may block. The number of items that run at a time is at most the
-    /// number of the pool's workers, and follows [`tune`](pool_core::WorkerPool::tune). If the operating system
-    /// refuses to start the first thread, the calling thread runs the items.
+    /// thread: it may borrow, and it may block. If the operating system refuses to start the first
+    /// thread, the calling thread runs the items.
+    ///
+    /// The number of items that run at a time is at most the number of the pool's workers, and follows
+    /// [`tune`](pool_core::WorkerPool::tune). Items that compute run on as many workers as the machine has cores: another
+    /// begins if the others are seen asleep for an instant, after a millisecond or more, or if no item has ended for
+    /// 64 ms. Only Linux says whether a thread sleeps; elsewhere each seems to.
     ///
     /// Other tasks of the pool get a worker within a millisecond plus the length of one item.
     ///

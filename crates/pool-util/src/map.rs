@@ -350,10 +350,12 @@ where
             self.window = window_of(workers, turn);
         }
         let mut dry_since = None;
+        let mut is_first = true;
         while self.in_flight < self.window {
-            if may_block {
-                self.help_if_stranded();
+            if may_block && (is_first || self.helps()) {
+                self.depart();
             }
+            is_first = false;
             match self.pull(may_block) {
                 Pulled::More => {}
                 Pulled::Dry if self.is_short() && within(NAP, &mut dry_since) => {}
@@ -362,12 +364,17 @@ where
         }
     }
 
-    /// Runs an item before the source is pulled, if no worker may start the item. The source may wait for it.
-    fn help_if_stranded(&self) {
-        let pool = self.queue.pool();
-        let helps = self.helps == Helps::Alone || pool.is_own_worker();
-        if helps && self.queue.is_stranded() {
-            self.queue.help(Backlog::start);
+    /// Whether the calling thread runs items.
+    fn helps(&self) -> bool {
+        self.helps == Helps::Alone || self.queue.pool().is_own_worker()
+    }
+
+    /// Sees to it that the pulled items run while the source is pulled, which may wait for them.
+    fn depart(&self) {
+        if self.helps() {
+            while self.queue.is_stranded() && self.queue.help(Backlog::start) {}
+        } else if self.queue.is_deserted() && self.queue.add(|_| ()).is_err() {
+            while self.queue.help(Backlog::start) {}
         }
     }
 
@@ -524,7 +531,7 @@ where
                 self.refused = Some(refused);
             }
         } else if self.in_flight < self.low_water() {
-            self.help_if_stranded();
+            self.depart();
             self.pull(true); // Before the result is taken out, because the source may panic.
         }
         self.give()

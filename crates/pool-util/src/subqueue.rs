@@ -15,6 +15,9 @@
 //! A drain task that finds no piece searches for some microseconds before it ends. Otherwise each of
 //! several pieces that are added one by one would wake a worker.
 //!
+//! As many drain tasks run pieces as the processor can run (`crew.rs`): one per core while the pieces compute, up to the
+//! pool's workers while they sleep.
+//!
 //! Each member of a multi-pool has its own drain tasks (`lanes.rs`). So a drain task in the queue of a
 //! member whose workers are blocked does not keep other members from the pieces.
 //!
@@ -39,19 +42,21 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 #[cfg(not(anthill_loom))]
-use backoff_spinlock::SpinLock as Lock;
+use backoff_spinlock::{SpinGuard as LockGuard, SpinLock as Lock};
 use pool_core::SubmitError;
 use pool_core::internals::{Demand, PoolHandle, Search, Searches, TaskContext};
-#[cfg(anthill_loom)]
-use sync_shim::Mutex as Lock;
 use sync_shim::atomic::AtomicBool;
 use sync_shim::atomic::Ordering::Relaxed;
-use sync_shim::foreign::{Payload, drop_quietly, guarded};
+use sync_shim::foreign::{Payload, discard, drop_quietly, guarded};
+use sync_shim::thread::SystemThread;
 use sync_shim::waiter::Waiter;
 #[cfg(not(anthill_loom))]
 use sync_shim::{Clock, MonotonicClock};
+#[cfg(anthill_loom)]
+use sync_shim::{Mutex as Lock, MutexGuard as LockGuard};
 use sync_shim::{Parker, Process};
 
+mod crew;
 mod drain_task;
 mod lanes;
 mod site;
@@ -59,6 +64,7 @@ mod stack;
 #[cfg(all(test, not(anthill_loom)))]
 pub(crate) mod tests;
 
+use crew::{Crew, Nap};
 use drain_task::Drain;
 use drain_task::DrainTask;
 use lanes::Lanes;
@@ -121,6 +127,9 @@ pub(crate) struct SubQueue<B: Backlog> {
 struct State<B> {
     backlog: B,
     lanes: Lanes,
+    crew: Crew,
+    /// Number of pieces that have ended.
+    ended: usize,
     /// Most pieces in the next turn.
     turn: usize,
     /// Adapts the searches for late pieces.
@@ -131,13 +140,15 @@ struct State<B> {
     owner: Option<Waiter>,
     /// Whether the sleeping owner runs pieces when it is woken.
     owner_helps: bool,
+    /// The owner pulls its source, which may wait for pieces. So it submits no drain task.
+    is_away: bool,
 }
 
 impl<B: Backlog> State<B> {
-    /// Reserves a drain task if there are more pending pieces than starting drain tasks. With `may_wait`,
-    /// the only drain task waits for room.
+    /// Reserves a drain task if there are more pending pieces than starting drain tasks, and the crew has use for it.
+    /// With `may_wait`, the only drain task waits for room.
     fn reserve(&mut self, site: &Site, may_wait: bool) -> Option<Reserved> {
-        if self.backlog.pending() <= self.lanes.starting() {
+        if !self.has_use() {
             return None;
         }
         let mut lane = self.lanes.reserve(|lane| site.member(lane).has_worker())?;
@@ -159,13 +170,10 @@ impl<B: Backlog> State<B> {
         After::Dry(self.searches.begin())
     }
 
-    /// The next piece of a drain task. Uncounts the drain task if there is none.
-    fn next_or_end(&mut self, lane: usize) -> Option<Started<B>> {
-        let piece = self.backlog.start();
-        if piece.is_none() {
-            self.lanes.end(lane);
-        }
-        piece
+    /// Whether a piece has no drain task that is about to look for it, and the crew has use for another.
+    fn has_use(&self) -> bool {
+        let starting = self.lanes.starting();
+        self.backlog.pending() > starting && self.crew.has_use(self.lanes.drainers(), starting)
     }
 
     /// Takes the owner's waiter if the owner has to be woken.
@@ -189,7 +197,12 @@ impl<B: Backlog> State<B> {
 
     /// Whether a piece has no drain task although another is allowed: the pool refused one, or has grown.
     fn wants_more(&self) -> bool {
-        self.backlog.pending() > self.lanes.starting() && self.lanes.have_space()
+        self.has_use() && self.lanes.have_space()
+    }
+
+    /// Whether no drain task is left for the pieces that have not started.
+    fn is_deserted(&self) -> bool {
+        self.backlog.pending() > 0 && self.lanes.drainers() == 0
     }
 
     /// Whether a piece waits for a member that may be blocked while another member has no drain task.
@@ -213,6 +226,7 @@ pub(crate) enum Helps {
 struct Turn {
     /// Lane of the worker's pool.
     lane: usize,
+    thread: SystemThread,
     /// Most pieces.
     length: usize,
     /// Number of pieces that have ended.
@@ -264,13 +278,12 @@ impl<B: Backlog<Piece: Send> + Send + 'static> Runs<Started<B>> for SubQueue<B> 
 
 impl<B: Backlog<Piece: Send> + Send + 'static> Drain for SubQueue<B> {
     fn drain(&self, this: &Arc<dyn Drain>, lane: usize, context: &TaskContext) {
-        let (mut turn, piece) = self.begin(lane, context);
-        let mut next = piece.map_or(After::Ended, After::Next);
+        let (mut turn, mut next) = self.begin(this, lane, context);
         loop {
             next = match next {
                 After::Next(piece) => self.run_one(piece, Some(&mut turn)),
                 After::TurnOver => self.end_turn(this, &mut turn),
-                After::Dry(search) => self.search(turn.lane, search),
+                After::Dry(search) => self.search(this, &turn, search),
                 After::Ended => return,
             }
         }
@@ -297,15 +310,19 @@ impl<B: Backlog<Piece: Send> + Send + 'static> Drain for SubQueue<B> {
 impl<B: Backlog> SubQueue<B> {
     pub(crate) fn new(site: Site, backlog: B, run: Box<Run<B>>) -> Arc<Self> {
         let lanes = Lanes::new(site.limits());
+        let crew = Crew::new(site.cores);
         Arc::new(Self {
             state: Lock::new(State {
                 backlog,
                 lanes,
+                crew,
+                ended: 0,
                 turn: 1,
                 searches: Searches::new(),
                 closed: false,
                 owner: None,
                 owner_helps: false,
+                is_away: false,
             }),
             work: AtomicBool::new(false),
             run,
@@ -323,13 +340,14 @@ impl<B: Backlog> SubQueue<B> {
         self.process
     }
 
-    /// Whether a piece has not started, and no worker may take it while the caller blocks: no drain task has begun,
-    /// and each one that is about to begin waits for a busy worker.
+    /// Called before an owner that helps pulls its source. Returns whether a piece has not started, and no worker may take
+    /// it while the caller blocks: no drain task has begun, and each one that is about to begin waits for a busy worker.
     pub(crate) fn is_stranded(&self) -> bool {
         if !self.process.is_current() {
             return false;
         }
-        let state = self.state.lock();
+        let mut state = self.state.lock();
+        state.is_away = true;
         if state.backlog.pending() == 0 || state.lanes.is_live() {
             return false;
         }
@@ -338,6 +356,17 @@ impl<B: Backlog> SubQueue<B> {
         lanes
             .into_iter()
             .all(|lane| self.site.member(lane).is_saturated())
+    }
+
+    /// Called before an owner that does not help pulls its source. Returns whether a piece has not started, and has no
+    /// drain task.
+    pub(crate) fn is_deserted(&self) -> bool {
+        if !self.process.is_current() {
+            return false;
+        }
+        let mut state = self.state.lock();
+        state.is_away = true;
+        state.is_deserted()
     }
 
     /// Accesses the backlog. No drain task is submitted for pieces that `look` adds: the caller runs them.
@@ -389,6 +418,7 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
         // Step D3.
         let mut state = self.state.lock();
         let garbage = state.backlog.settle(number, done);
+        state.ended = state.ended.wrapping_add(1);
         let next = lane.map_or(After::TurnOver, |lane| state.next(lane, &self.work));
         let owner = state.wake();
         drop(state);
@@ -399,38 +429,103 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
         next
     }
 
-    /// Begins a drain task: its first turn and piece.
-    fn begin(&self, lane: usize, context: &TaskContext) -> (Turn, Option<Started<B>>) {
+    /// Begins a drain task and its first turn.
+    fn begin(
+        &self,
+        this: &Arc<dyn Drain>,
+        lane: usize,
+        context: &TaskContext,
+    ) -> (Turn, After<Started<B>>) {
         let here = self.site.lane_of(context);
-        let mut state = self.state.lock();
-        state.lanes.begin(lane, here);
-        let length = state.turn;
-        let piece = if state.lanes.has_too_many(here) {
-            state.lanes.end(here);
-            None
-        } else {
-            state.next_or_end(here)
-        };
-        drop(state);
-        let turn = Turn {
+        let mut turn = Turn {
             lane: here,
-            length,
+            thread: SystemThread::current(),
+            length: 0,
             ended: 0,
-            began: self.site.now(),
+            began: None,
             took: Duration::ZERO,
         };
-        (turn, piece)
+        let mut state = self.state.lock();
+        state.lanes.begin(lane, here);
+        turn.length = state.turn;
+        // Step D8.
+        let has_place = !state.lanes.has_too_many(here);
+        let next = if has_place && state.crew.join(turn.thread) {
+            self.take_first(this, &turn, state)
+        } else if has_place && state.crew.begin_to_scout(&Parker::of_thread()) {
+            drop(state);
+            self.scout(this, &turn)
+        } else {
+            state.lanes.end(here);
+            After::Ended
+        };
+        turn.began = self.site.now();
+        (turn, next)
+    }
+
+    /// The first piece of a drain task that was counted as starting and is in the crew. Before it runs, more drain tasks
+    /// are submitted, up to the next scout: the piece may wait for others that have not started, and who added them relied
+    /// on the drain task that was starting.
+    fn take_first(
+        &self,
+        this: &Arc<dyn Drain>,
+        turn: &Turn,
+        mut state: LockGuard<'_, State<B>>,
+    ) -> After<Started<B>> {
+        let Some(piece) = state.backlog.start() else {
+            return end(turn, state);
+        };
+        let has_use = state.has_use();
+        drop(state);
+        if has_use {
+            // A panic must not cost the piece. The owner or the end of a turn submits more.
+            guarded(|| self.submit_more(this)).unwrap_or_else(discard);
+        }
+        After::Next(piece)
+    }
+
+    /// Naps until the crew has room, or no piece is left.
+    fn scout(&self, this: &Arc<dyn Drain>, turn: &Turn) -> After<Started<B>> {
+        let (parker, mut nap) = (Parker::of_thread(), Nap::new());
+        loop {
+            let was_woken = doze(&parker, Some(nap.length()));
+            let runnable = (!was_woken).then(|| {
+                let threads = self.state.lock().crew.threads();
+                nap.look(&threads)
+            });
+            let (demand, workers) = self.site.member(turn.lane).wanted();
+            let mut state = self.state.lock();
+            if let Some(runnable) = runnable {
+                let ended = state.ended;
+                state.crew.adapt(runnable, ended);
+            }
+            state.lanes.tune(turn.lane, workers);
+            if state.backlog.pending() == 0 || state.lanes.has_too_many(turn.lane) {
+                state.crew.end_scouting();
+                return end(turn, state);
+            }
+            state.closed |= demand == Demand::Released;
+            if matches!(demand, Demand::Others | Demand::Paused) {
+                state.crew.end_scouting();
+                return After::TurnOver;
+            }
+            if state.crew.join(turn.thread) {
+                state.crew.end_scouting();
+                return self.take_first(this, turn, state);
+            }
+        }
     }
 
     /// Searches for a late piece until other tasks want the worker.
-    fn search(&self, lane: usize, search: Search) -> After<Started<B>> {
+    fn search(&self, this: &Arc<dyn Drain>, turn: &Turn, search: Search) -> After<Started<B>> {
+        let lane = turn.lane;
         let member = self.site.member(lane);
         search.look(|| self.work.load(Relaxed) || member.is_wanted());
         let mut state = self.state.lock();
         state.lanes.begin(lane, lane);
-        let piece = state.next_or_end(lane);
-        state.searches.learn(search, piece.is_some());
-        piece.map_or(After::Ended, After::Next)
+        let found = state.backlog.pending() > 0;
+        state.searches.learn(search, found);
+        self.take_first(this, turn, state)
     }
 
     /// Ends a turn. Begins the next one unless other tasks want the worker.
@@ -440,17 +535,22 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
         let mut state = self.state.lock();
         state.end_turn(turn.took);
         state.lanes.tune(lane, workers);
-        if state.lanes.has_too_many(lane) {
-            state.lanes.end(lane);
-            return After::Ended;
+        if state.lanes.has_too_many(lane) || state.crew.has_too_many() {
+            return end(turn, state);
         }
-        if demand == Demand::Others {
+        if matches!(demand, Demand::Others | Demand::Paused) {
             state.lanes.restart(lane);
             drop(state);
-            // Step D4. A refused drain task is dropped, which uncounts it.
+            // Step D4. A refused drain task is dropped, which uncounts it and wakes a sleeping owner.
             let next_turn = DrainTask::new(Arc::clone(this), lane);
-            let _ = self.site.member(lane).offer(next_turn);
-            return After::Ended;
+            let accepted = self.site.member(lane).offer(next_turn);
+            state = self.state.lock();
+            let goes_on = state.is_away && state.is_deserted() && demand == Demand::Others;
+            if accepted.is_ok() || !goes_on {
+                leave(turn, state);
+                return After::Ended;
+            }
+            state.lanes.recount(lane);
         }
         if state.wants_more() && self.site.may_have_room() {
             drop(state);
@@ -586,6 +686,7 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
             self.process.check(SubmitError::Forked(()))?;
             // Step D5.
             let mut state = self.state.lock();
+            state.is_away = false;
             let previous = state.owner.take();
             if let Some(found) = take(&mut state.backlog) {
                 drop(state);
@@ -679,6 +780,7 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
             // USER CODE: the waker's clone. Before the lock is taken. A panic is the poller's.
             let waiter = Waiter::Task(context.waker().clone());
             let mut state = self.state.lock();
+            state.is_away = false;
             let previous = state.owner.take();
             if let Some(found) = take(&mut state.backlog) {
                 drop(state);
@@ -735,6 +837,22 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
     }
 }
 
+/// Uncounts a drain task.
+fn end<B: Backlog>(turn: &Turn, mut state: LockGuard<'_, State<B>>) -> After<Started<B>> {
+    state.lanes.end(turn.lane);
+    leave(turn, state);
+    After::Ended
+}
+
+/// Takes a drain task out of the crew, and wakes the scout without the lock.
+fn leave<B: Backlog>(turn: &Turn, mut state: LockGuard<'_, State<B>>) {
+    let scout = state.crew.leave(turn.thread);
+    drop(state);
+    if let Some(scout) = scout {
+        scout.unpark();
+    }
+}
+
 /// Returns whether less than `limit` has passed since the first call with this `since`. Uses real time,
 /// because a manual clock of the pool may stand still. In a model no time passes.
 pub(crate) fn within(limit: Duration, since: &mut Option<Instant>) -> bool {
@@ -750,7 +868,7 @@ pub(crate) fn within(limit: Duration, since: &mut Option<Instant>) -> bool {
     }
 }
 
-/// Sleeps until the owner is woken, or for the nap. Returns whether the owner was woken.
+/// Sleeps until the thread is woken, or for the nap. Returns whether it was woken.
 fn doze(parker: &Parker, nap: Option<Duration>) -> bool {
     match nap {
         // In real time, because a manual clock of the pool may stand still, and results would be late.

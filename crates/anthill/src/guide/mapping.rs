@@ -64,7 +64,11 @@
 //! were pulled but not started.
 //!
 //! # Sharing the pool
-//! A mapping uses up to all workers of the pool, and adapts to [`tune`](crate::Pool::tune). Other tasks get a
+//! A mapping uses up to all workers of the pool, and adapts to [`tune`](crate::Pool::tune). While its items compute, it
+//! uses one worker per core, because more would only take turns. While they sleep, for example at a disk or a socket,
+//! it grows to all workers within some milliseconds. (Linux says whether a thread sleeps. On other systems a mapping
+//! grows in either case.) So a pool for tasks that block can run mappings that compute. Tasks of a
+//! [scope](super::scopes) are started in the same way. Other tasks get a
 //! worker within a millisecond plus the duration of one item. In a multi-pool, a member whose workers are blocked
 //! does not delay the mapping. On a worker of the same pool, `next` calls the function itself instead of waiting,
 //! so mappings may be nested. The [nesting limit](super::nesting) does not apply to them.

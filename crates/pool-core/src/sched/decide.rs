@@ -66,6 +66,8 @@ pub enum Demand {
     None,
     /// Accepted tasks are waiting for a worker, or callers are waiting for room.
     Others,
+    /// The pool is paused: a drain task must stop pulling work into it.
+    Paused,
     /// The pool has been released and waits for its workers to end.
     Released,
 }

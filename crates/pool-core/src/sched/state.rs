@@ -167,8 +167,9 @@ impl<J> State<J> {
     pub(crate) fn demand(&self) -> Demand {
         if !self.open {
             Demand::Released
-        } else if self.paused || self.queued() > 0 || self.wait_queue.len() > 0 {
-            // A pause counts as demand, because a drain task must stop pulling work into a paused pool.
+        } else if self.paused {
+            Demand::Paused
+        } else if self.queued() > 0 || self.wait_queue.len() > 0 {
             Demand::Others
         } else {
             Demand::None

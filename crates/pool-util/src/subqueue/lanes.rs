@@ -114,8 +114,7 @@ impl Lanes {
     }
 
     fn reserve_at(&mut self, lane: usize) -> usize {
-        self.lane_mut(lane).drainers += 1;
-        self.drainers += 1;
+        self.recount(lane);
         self.restart(lane);
         lane
     }
@@ -175,6 +174,12 @@ impl Lanes {
     pub(super) fn restart(&mut self, lane: usize) {
         self.lane_mut(lane).starting += 1;
         self.starting += 1;
+    }
+
+    /// Counts a drain task that goes on, although the one for its next turn was uncounted.
+    pub(super) fn recount(&mut self, lane: usize) {
+        self.lane_mut(lane).drainers += 1;
+        self.drainers += 1;
     }
 
     /// Uncounts a drain task that has begun.

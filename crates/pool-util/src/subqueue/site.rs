@@ -96,6 +96,17 @@ pub(crate) struct Site {
     pub(super) submitter: Arc<dyn Submitter>,
     /// Members of a multi-pool; empty for a single pool.
     pub(super) members: Box<[Box<dyn Member>]>,
+    /// Threads that the processor can run at a time.
+    pub(super) cores: usize,
+}
+
+/// The system's cores. In a model all drain tasks run pieces at once, because no time passes.
+fn cores() -> usize {
+    if cfg!(anthill_loom) {
+        usize::MAX
+    } else {
+        sync_shim::thread::available_parallelism()
+    }
 }
 
 impl Site {
@@ -105,6 +116,7 @@ impl Site {
             pool: admit.pool_handle(),
             submitter: Arc::clone(admit) as _,
             members: members.map(|pool| Box::new(pool) as _).collect(),
+            cores: cores(),
         }
     }
 

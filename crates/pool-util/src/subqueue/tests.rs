@@ -41,6 +41,7 @@ struct Keeps {
     /// Called when a drain task asks whether its worker is wanted.
     on_asked: OnceLock<Box<dyn Fn() + Send + Sync>>,
     tasks: Lock<Vec<DrainTask>>,
+    is_full: AtomicBool,
 }
 
 impl Keeps {
@@ -49,6 +50,7 @@ impl Keeps {
             wanted: Lock::new((demand, workers)),
             on_asked: OnceLock::new(),
             tasks: Lock::new(Vec::new()),
+            is_full: AtomicBool::new(false),
         })
     }
 
@@ -60,6 +62,9 @@ impl Keeps {
 
 impl Member for Arc<Keeps> {
     fn offer(&self, task: DrainTask) -> Result<(), SubmitError> {
+        if self.is_full.load(Relaxed) {
+            return Err(SubmitError::Full(()));
+        }
         self.tasks.lock().push(task);
         Ok(())
     }
@@ -130,6 +135,7 @@ pub(crate) fn site_that_panics() -> Site {
         pool: PoolHandle::of(&built),
         submitter: Arc::clone(built.admit()) as _,
         members: Box::new([Box::new(Panics) as _]),
+        cores: usize::MAX,
     }
 }
 
@@ -146,6 +152,7 @@ fn queue(
         pool: PoolHandle::of(&built),
         submitter: Arc::clone(built.admit()) as _,
         members: Box::new([Box::new(Arc::clone(pool)) as _]),
+        cores: usize::MAX,
     };
     let pieces = Pieces(VecDeque::from(vec![(); pieces]));
     SubQueue::new(site, pieces, Box::new(move |(), _| run(&clock)))
@@ -184,6 +191,41 @@ fn a_drain_task_without_competing_tasks_runs_all_pieces() {
 #[test]
 fn a_drain_task_leaves_its_worker_to_others_after_its_turn_and_comes_again() {
     assert_eq!(after_one_task(Demand::Others), (2, 1, vec![true]));
+}
+
+/// Runs a drain task with three pieces at a pool that others want and that is full. Returns the number of pieces left.
+fn left_at_a_full_pool(depart: impl FnOnce(&SubQueue<Pieces>)) -> usize {
+    let keeps = Keeps::new(Demand::Others, 1);
+    let queue = queue(&keeps, 3, |_| ());
+    queue.offer(|_| ()).expect("nothing was asked yet");
+    keeps.is_full.store(true, Relaxed);
+    depart(&queue);
+    run(keeps.task());
+    assert_eq!(queue.state.lock().lanes.drainers(), 0);
+    assert_eq!(keeps.tasks.lock().len(), 0);
+    queue.look(|pieces| pieces.pending())
+}
+
+#[test]
+fn the_last_drain_task_goes_on_while_the_owner_is_away_from_a_full_pool() {
+    assert_eq!(
+        left_at_a_full_pool(|queue| assert!(!queue.is_deserted())),
+        0
+    );
+    assert_eq!(
+        left_at_a_full_pool(|queue| assert!(!queue.is_stranded())),
+        0
+    );
+    assert_eq!(
+        left_at_a_full_pool(|_| ()),
+        2,
+        "the owner submits the next one"
+    );
+    let fetched = |queue: &SubQueue<Pieces>| {
+        queue.is_deserted();
+        queue.state.lock().is_away = false;
+    };
+    assert_eq!(left_at_a_full_pool(fetched), 2);
 }
 
 #[test]

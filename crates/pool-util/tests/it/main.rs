@@ -2,6 +2,7 @@
 #![cfg(not(anthill_loom))]
 #![expect(clippy::unwrap_used, reason = "a failing helper fails its test")]
 
+mod crew;
 #[cfg(unix)]
 mod forks;
 mod group;
