@@ -68,7 +68,7 @@
 //! | [`TaskGroup::next`] | [`try_next`](TaskGroup::try_next) | [`next_timeout`](TaskGroup::next_timeout) | [`next_async`](TaskGroup::next_async) |
 //! | [`TaskGroup::wait`] | [`is_empty`](TaskGroup::is_empty), after `try_next` | `next_timeout` in a loop | [`wait_async`](TaskGroup::wait_async) |
 //! | [`TaskGroup::wait_ok`] (of tasks that may fail) | as for `wait` | as for `wait` | [`wait_ok_async`](TaskGroup::wait_ok_async) |
-//! | a [`group`](AsyncWorkerPool::group) | [`Map::poll_next`] | a [`timeout`] around the future | [`next_async`](Map::next_async); [`finish`](Map::finish), [`for_each_concurrent`](AsyncPool::for_each_concurrent) |
+//! | a group's `next` | [`Map::poll_next`] | a [`timeout`] around the future | [`next_async`](Map::next_async); [`finish`](Map::finish), [`for_each_concurrent`](AsyncPool::for_each_concurrent) |
 //!
 //! # What blocks, and what it costs
 //! A *section* is one critical section of the pool's admission. "No" excludes the time that other threads hold a lock. No

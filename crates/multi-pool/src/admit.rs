@@ -67,6 +67,10 @@ impl Admit for Shared {
         SubmitFuture::new(self, job, cancelled)
     }
 
+    fn give_up(wait: &mut SubmitFuture) -> Option<usize> {
+        wait.give_up()
+    }
+
     fn set_pool(&self, pool: usize, handle: &mut RawHandle) {
         if pool > 0 {
             self.members[pool].adopt(handle);

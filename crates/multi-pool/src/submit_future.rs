@@ -47,6 +47,29 @@ impl SubmitFuture {
         }
     }
 
+    /// Gives up the wait and drops the job. Returns the pool that has accepted the job before, if one has.
+    pub(crate) fn give_up(&mut self) -> Option<usize> {
+        let Stage::Waiting(waiter) = &self.stage else {
+            return None;
+        };
+        if !self.shared.first().process().is_current() {
+            return None; // Threads of the parent process may hold the locks.
+        }
+        // Step 5 before step 6, so that no pool takes the job meanwhile.
+        let job = waiter.ticket.withdraw();
+        waiter.dequeue(&self.shared);
+        let accepted = match job {
+            Some(job) => {
+                drop(self.shared.count_refusal(SubmitError::Full(job)));
+                None
+            }
+            // A job returned by step 4 is dropped here, because the releasing thread has other waiters to wake.
+            None => waiter.ticket.outcome().and_then(Result::ok),
+        };
+        self.stage = Stage::Done;
+        accepted
+    }
+
     /// First poll: step 1 if all pools are full. Returns `None` if the job has to wait.
     fn submit(&mut self, job: Task) -> Option<Answer> {
         let (job, starved) = match self.shared.offer(job, PoolHandle::accept) {
@@ -125,19 +148,6 @@ impl Future for SubmitFuture {
 
 impl Drop for SubmitFuture {
     fn drop(&mut self) {
-        let Stage::Waiting(waiter) = &self.stage else {
-            return;
-        };
-        if !self.shared.first().process().is_current() {
-            return; // Threads of the parent process may hold the locks.
-        }
-        // Step 5 before step 6, so that no pool takes the job meanwhile.
-        let job = waiter.ticket.withdraw();
-        waiter.dequeue(&self.shared);
-        match job {
-            Some(job) => drop(self.shared.count_refusal(SubmitError::Full(job))),
-            // A job returned by step 4 is dropped here, because the releasing thread has other waiters to wake.
-            None => drop(waiter.ticket.outcome()),
-        }
+        self.give_up();
     }
 }

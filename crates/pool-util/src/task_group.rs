@@ -190,8 +190,8 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
 
     /// Async version of [`spawn`](Self::spawn). The task belongs to the group once the future is ready.
     ///
-    /// Dropping the future before that drops the task. If the pool has just accepted the task, it runs
-    /// outside of the group.
+    /// Dropping the future before that drops the task. If the pool has just accepted the task, it is cancelled
+    /// like a task of a dropped group: it is asked to stop if it has started.
     ///
     /// # Errors
     /// Returns the task unrun: see [`SubmitError`].

@@ -261,7 +261,9 @@ fn a_submit_that_gives_up_in_its_own_full_pool_returns_its_future_unpolled() {
 
 #[testkit::test]
 fn a_permit_of_the_only_task_is_its_own_room() {
-    let pool = pool(1, 1, 0);
+    // The clock stands still: no room is lent because the pool has stood still for a second.
+    let pool = AsyncPool::builder().workers(1).capacity(1);
+    let pool = pool.clock(ManualClock::new()).build().unwrap();
     let inner = pool.clone();
     let parent = pool.spawn(async move {
         for n in 0..3 {
@@ -580,18 +582,24 @@ fn a_member_that_is_added_while_a_task_waits_for_its_group_starts_in_the_room_of
     let (first, second) = siblings();
     group.spawn(first).unwrap();
     let waits = Arc::clone(&group);
+    let (tell, told) = mpsc::channel();
     let parent = pool.spawn(async move {
-        let mut sum = 0;
+        let mut next = waits.next_async();
+        let first = poll_fn(|context| {
+            let polled = Pin::new(&mut next).poll(context);
+            if polled.is_pending() {
+                _ = tell.send(());
+            }
+            polled
+        });
+        let mut sum = first.await.unwrap().unwrap();
         while let Some(value) = waits.next_async().await {
             sum += value.unwrap();
         }
         sum
     });
-    // Both are live, and the worker has nothing to do: the parent waits.
-    let stays = || pool.stats().live == 2;
-    while !stays() {
-        std::thread::yield_now();
-    }
+    // The parent waits for the group, and nothing but the second member makes it look again.
+    told.recv().unwrap();
     group.spawn(second).unwrap();
     assert_eq!(parent.unwrap().join().unwrap(), 3);
 }

@@ -2,6 +2,7 @@
 
 mod adapters;
 mod cycles;
+mod deadlocks;
 mod fairness;
 #[cfg(unix)]
 mod forks;

@@ -1,12 +1,13 @@
 //! Run queues and the state of a task: pushes, wake-ups, cancels, polls on several workers.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
-use std::time::Instant;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
 
-use async_pool::{AsyncPool, Clock, DropPolicy, JoinError, ManualClock, yield_now};
+use async_pool::{AsyncPool, Clock, DropPolicy, JoinError, ManualClock, sleep_until, yield_now};
 use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 use sync_shim::model::spawn;
 use sync_shim::{Alarm, Condvar, Mutex, Parker};
@@ -208,6 +209,42 @@ fn a_task_behind_a_blocking_poll_racing_a_parking_worker_is_run() {
         let opens = done.clone();
         inner.submit(async move { opens.open() }).unwrap();
         done.wait();
+    });
+    blocks.unwrap().join().unwrap();
+    pool.wait_idle().unwrap();
+    end(&pool);
+}
+
+/// Opens a gate as the waker of a nested `block_on` does.
+struct Opens(Gate);
+
+impl Wake for Opens {
+    fn wake(self: Arc<Self>) {
+        self.0.open();
+    }
+}
+
+/// A poll sets a timer with a waker of its own and blocks until that fires, and the other worker has parked before or parks
+/// at that time. It fires the timer.
+#[testkit::model(preemptions = 1)]
+fn a_timer_of_a_nested_block_on_racing_a_parking_worker_fires() {
+    let clock = ManualClock::new();
+    let pool = AsyncPool::builder()
+        .workers(2)
+        .capacity(2)
+        .clock(Hasty(clock.clone()))
+        .drop_policy(DropPolicy::Drain)
+        .build()
+        .unwrap();
+    pool.spawn(async {}).unwrap().join().unwrap();
+    let blocks = pool.spawn(async move {
+        let fired = Gate::new();
+        let waker = Waker::from(Arc::new(Opens(fired.clone())));
+        let mut sleep = sleep_until(clock.now() + Duration::from_secs(1));
+        let polled = Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        clock.advance(Duration::from_secs(1));
+        fired.wait();
     });
     blocks.unwrap().join().unwrap();
     pool.wait_idle().unwrap();

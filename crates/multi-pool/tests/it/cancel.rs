@@ -4,6 +4,7 @@ use std::task::Poll;
 
 use multi_pool::{MultiBuilder, MultiPool, MultiPoolExt};
 use pool_core::{CancelToken, FuncPool, JoinError, Pool, SubmitError};
+use pool_util::PoolExt as _;
 use testkit::{CountingWaker, Gate};
 
 use crate::support::{end, enter_lines, here, hold_all, poll, poll_with, until};
@@ -34,6 +35,25 @@ fn a_cancel_hands_the_room_to_a_waiter_while_every_worker_is_held() {
         for handle in queued {
             handle.join().unwrap();
         }
+        end(&pool);
+    }
+}
+
+#[testkit::test]
+fn a_spawn_of_a_group_that_is_dropped_after_room_came_cancels_the_task_in_the_pool_that_accepted_it()
+ {
+    for frees in 0..2 {
+        let (pool, gates) = held(2);
+        let queued: Vec<_> = (0..2).map(|_| pool.try_spawn(here).unwrap()).collect();
+        let group = pool.group();
+        let mut spawned = Box::pin(group.spawn_async(here));
+        assert!(poll(&mut spawned).is_pending());
+        assert!(queued[frees].cancel());
+        until(|| pool.waiting() == 0); // Its task has the room.
+        drop(spawned);
+        assert_eq!((pool.queued(), pool.stats().cancelled), (1, 2));
+        assert!(group.is_empty());
+        gates.iter().for_each(Gate::open);
         end(&pool);
     }
 }

@@ -120,6 +120,9 @@ pub trait Admit: Send + Sync + Sized + 'static {
     /// Waits for room asynchronously, until the token is `cancelled`.
     fn admit_async(self: Arc<Self>, job: Task, cancelled: Option<Cancelled>) -> Self::Future;
 
+    /// Gives up a wait for room and drops the job. Returns the member that has accepted the job before, if one has.
+    fn give_up(wait: &mut Self::Future) -> Option<usize>;
+
     /// Assigns the handle to the member that accepted its task. It was created for the
     /// [`pool_handle`](Self::pool_handle)'s pool.
     fn set_pool(&self, _pool: usize, _handle: &mut RawHandle) {}
@@ -601,6 +604,10 @@ impl Admit for Core {
 
     fn admit_async(self: Arc<Self>, job: Task, cancelled: Option<Cancelled>) -> SubmitFuture {
         SubmitFuture::new(self, job, cancelled)
+    }
+
+    fn give_up(wait: &mut SubmitFuture) -> Option<usize> {
+        wait.give_up().then_some(0)
     }
 
     fn reserve_room(self: &Arc<Self>, on_full: OnFull) -> Result<PoolHandle, SubmitError> {

@@ -203,6 +203,23 @@ impl SubmitFuture {
         }
     }
 
+    /// Gives up the wait and drops the job. Returns whether a section has accepted the job before.
+    pub(crate) fn give_up(&mut self) -> bool {
+        let Stage::Waiting(entry, ticket) = &self.stage else {
+            return false;
+        };
+        if !self.core.process().is_current() {
+            return false;
+        }
+        // The job is dropped here, after the section, because its drop is user code.
+        drop(self.core.leave_wait_queue(entry, *ticket));
+        // A job that a release has just returned is dropped here, too, and not by the releasing thread, which must
+        // not be held up while it wakes others.
+        let was_accepted = matches!(entry.outcome(), Some(Ok(_)));
+        self.stage = Stage::Over;
+        was_accepted
+    }
+
     /// Handles the first poll. Returns `None` if the job is in the wait queue.
     fn enter(&mut self, job: Task) -> Option<WaitResult<Task>> {
         // Before the lock, which a thread of the parent may have held during the fork.
@@ -320,15 +337,7 @@ impl Future for SubmitFuture {
 
 impl Drop for SubmitFuture {
     fn drop(&mut self) {
-        if let Stage::Waiting(entry, ticket) = &self.stage
-            && self.core.process().is_current()
-        {
-            // The job is dropped here, after the section, because its drop is user code.
-            drop(self.core.leave_wait_queue(entry, *ticket));
-            // A job that a release has just returned is dropped here, too, and not by the releasing thread, which must
-            // not be held up while it wakes others.
-            drop(entry.outcome());
-        }
+        self.give_up();
     }
 }
 

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker, ready};
 use std::time::Instant;
 
 use pool_core::internals::{Admit, JOIN_SPIN, PoolHandle, RawHandle, look_before_join, spin_until};
@@ -139,7 +139,7 @@ impl Group {
     pub(super) async fn admit_async<A: Admit>(
         &self,
         pools: &Arc<A>,
-        mut handle: RawHandle,
+        handle: RawHandle,
         is_submitted: bool,
     ) -> Result<(), (SubmitError, RawHandle)> {
         if self.refuses() {
@@ -147,8 +147,9 @@ impl Group {
             return Err((SubmitError::Cancelled(()), handle));
         }
         let cancelled = self.shared.token().cancelled();
-        let admitted = Arc::clone(pools).admit_async(handle.job(), Some(cancelled));
-        match admitted.await {
+        let wait = Arc::clone(pools).admit_async(handle.job(), Some(cancelled));
+        let (admitted, mut handle) = Admitting::new(pools, wait, handle).await;
+        match admitted {
             Ok(pool) => pools.set_pool(pool, &mut handle),
             Err(refused) => return Err((refused.without_task(), handle)),
         }
@@ -385,6 +386,47 @@ impl Drop for Group {
             self.shared.close();
         } else {
             mem::forget(Arc::clone(&self.shared));
+        }
+    }
+}
+
+/// A wait for room. Dropped before it is ready, it cancels the task if a pool has just accepted it: the task is in no
+/// group yet.
+struct Admitting<'a, A: Admit> {
+    pools: &'a Arc<A>,
+    wait: A::Future,
+    /// `None` once the wait is over.
+    handle: Option<RawHandle>,
+}
+
+impl<'a, A: Admit> Admitting<'a, A> {
+    fn new(pools: &'a Arc<A>, wait: A::Future, handle: RawHandle) -> Self {
+        let handle = Some(handle);
+        Self {
+            pools,
+            wait,
+            handle,
+        }
+    }
+}
+
+impl<A: Admit> Future for Admitting<'_, A> {
+    type Output = (<A::Future as Future>::Output, RawHandle);
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let admitted = ready!(Pin::new(&mut self.wait).poll(context));
+        let handle = self.handle.take().expect("a future is ready once");
+        Poll::Ready((admitted, handle))
+    }
+}
+
+impl<A: Admit> Drop for Admitting<'_, A> {
+    fn drop(&mut self) {
+        if let Some(mut handle) = self.handle.take()
+            && let Some(pool) = A::give_up(&mut self.wait)
+        {
+            self.pools.set_pool(pool, &mut handle);
+            handle.task().cancel();
         }
     }
 }

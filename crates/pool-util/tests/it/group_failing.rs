@@ -106,6 +106,61 @@ fn dropping_a_spawn_future_of_a_group_drops_its_task() {
 }
 
 #[testkit::test]
+fn dropping_a_spawn_future_of_a_group_after_room_came_cancels_its_task() {
+    let pool = pool(1, 1);
+    let gate = hold(&pool, 1);
+    let (group, ran) = (pool.group::<()>(), Arc::new(AtomicUsize::new(0)));
+    let add = |ran: &Arc<AtomicUsize>| {
+        let ran = Arc::clone(ran);
+        move || _ = ran.fetch_add(1, SeqCst)
+    };
+    let mut context = Context::from_waker(Waker::noop());
+    for is_submitted in [false, true] {
+        let queued = pool.spawn(|| ()).unwrap();
+        let (mut spawned, mut submitted) = (
+            Box::pin(group.spawn_async(add(&ran))),
+            Box::pin(group.submit_async(add(&ran))),
+        );
+        if is_submitted {
+            assert!(submitted.as_mut().poll(&mut context).is_pending());
+        } else {
+            assert!(spawned.as_mut().poll(&mut context).is_pending());
+        }
+        assert!(queued.cancel()); // The task of the group gets its room.
+        assert_eq!((pool.waiting(), pool.queued()), (0, 1));
+        drop((spawned, submitted));
+        assert_eq!(Arc::strong_count(&ran), 1, "its captures are dropped");
+        assert_eq!((pool.queued(), group.len()), (0, 0));
+    }
+    gate.open();
+    pool.wait_idle().unwrap();
+    assert_eq!((ran.load(SeqCst), pool.stats().cancelled), (0, 4));
+}
+
+#[testkit::test]
+fn dropping_a_spawn_future_of_a_group_asks_a_started_task_to_stop() {
+    let pool = pool(1, 0);
+    let gate = hold(&pool, 1);
+    let (group, started, dropped) = (pool.group::<()>(), Gate::new(), Gate::new());
+    let (tell, told) = std::sync::mpsc::channel();
+    let (starts, may_end) = (started.clone(), dropped.clone());
+    let mut spawned = Box::pin(group.spawn_async(move || {
+        starts.wait();
+        may_end.wait();
+        tell.send(current().is_cancelled()).unwrap();
+    }));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(spawned.as_mut().poll(&mut context).is_pending());
+    gate.open();
+    started.wait_for_arrivals(1);
+    drop(spawned);
+    started.open();
+    dropped.open();
+    assert!(told.recv().unwrap());
+    assert!(group.is_empty());
+}
+
+#[testkit::test]
 fn invoke_any_async_returns_the_first_success() {
     let pool = pool(2, 1);
     let gate = Gate::new();
