@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use pool_core::{Clock, DropPolicy, ManualClock, Pool, WaitError};
+use sync_shim::thread::SystemThread;
 use testkit::{CountingWaker, Gate, block_on, waker_fn};
 
 use crate::support::{Journal, WithoutAlarms, end, hold, poll, poll_with, pool, until};
@@ -251,18 +252,18 @@ fn dropped_in_a_runtime(releases_first: bool) -> Vec<&'static str> {
         log.write("task");
     })
     .unwrap();
-    let weak = pool.downgrade();
     // The other future opens the gate, if the runtime gets to run it.
     let (log, opens) = (journal.clone(), gate.clone());
     let other = async move {
         log.write("other");
         opens.open();
     };
-    // If it does not run, another thread opens the gate once the drop has begun.
+    // If it does not run, another thread opens the gate once the drop sleeps.
+    let dropper = SystemThread::current();
     let helper = (!releases_first).then(|| {
         let gate = gate.clone();
         thread::spawn(move || {
-            until(|| weak.upgrade().is_none());
+            until(|| !dropper.is_runnable());
             gate.open();
         })
     });

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use pool_core::{CancelToken, DropPolicy, JoinError, Pool, QueueDepth, SubmitError, WithinWorker};
 use pool_util::{Keyed, PoolExt};
+use sync_shim::thread::SystemThread;
 use testkit::{Gate, waker_fn};
 
 use crate::support::{Journal, end, enter_line, poll, queueing, until};
@@ -498,14 +499,14 @@ fn a_keyed_future_that_is_the_last_handle_ends_its_pool_with_no_lock_held() {
         .queue_depth(1)
         .drop_policy(DropPolicy::Join);
     let pool = pool.build().unwrap();
-    let weak = pool.downgrade();
     let (keyed, journal) = (pool.keyed(), Journal::new());
     let gate = hold(&keyed, "key");
     // The task gets the room behind the running task of its key, and the future drops its handle.
     let mut submitted = Box::pin(keyed.submit_async("key", journal.writer("ran")));
     drop((pool, keyed));
+    let poller = SystemThread::current();
     let opener = thread::spawn(move || {
-        until(|| weak.upgrade().is_none()); // The drop has begun, and waits for the end of both tasks.
+        until(|| !poller.is_runnable()); // The drop waits for the end of both tasks.
         gate.open();
     });
     assert!(matches!(poll(&mut submitted), Poll::Ready(Ok(()))));
