@@ -16,6 +16,17 @@ pub fn unique_id() -> u64 {
     NEXT.fetch_add(1, Relaxed) // Relaxed: one modification order is enough for distinct numbers.
 }
 
+/// Returns the number of threads that could run at once when it was asked first; 1 if the system does not say.
+pub fn available_parallelism() -> usize {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let mut count = COUNT.load(Relaxed); // Of one word: threads that race count the same cores.
+    if count == 0 {
+        count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        COUNT.store(count, Relaxed);
+    }
+    count
+}
+
 static FORKS: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns the number of forks between this process and the one that called this function first.

@@ -1,7 +1,8 @@
 //! Threads: starting them, yielding, and the tag that says which pool a thread belongs to.
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::{fmt, io};
+
+pub use crate::statics::available_parallelism;
 
 /// Options for starting a thread.
 #[derive(Clone, Copy, Default)]
@@ -158,17 +159,6 @@ impl SystemThread {
         #[cfg(not(all(target_os = "linux", not(anthill_loom))))]
         false
     }
-}
-
-/// Returns the number of threads that could run at once when it was asked first; 1 if the system does not say.
-pub fn available_parallelism() -> usize {
-    static COUNT: AtomicUsize = AtomicUsize::new(0);
-    let mut count = COUNT.load(Relaxed); // Of one word: threads that race count the same cores.
-    if count == 0 {
-        count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        COUNT.store(count, Relaxed);
-    }
-    count
 }
 
 /// Makes the calling thread's timed waits end as soon as the system can end them.

@@ -20,7 +20,7 @@ use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use crate::atomic::{AtomicU32, Ordering::Relaxed};
-use crate::thread::available_parallelism;
+use crate::statics::available_parallelism;
 use crate::{Mutex, PerProcess};
 
 /// Longer than threads that yield to each other take; shorter than a slice of Linux's scheduler.

@@ -164,7 +164,7 @@ fn serves() {
         .expect("the settings are sound");
     let group = pool.group().cancel_at(Instant::now() + DELAY);
     let spawned = group.spawn(|| current().token().wait());
-    let next = block_on(Box::pin(async move { group.next_async().await }));
+    let next = testkit::block_on(group.next_async());
     match spawned {
         // The deadline may pass before the task starts,
         Ok(()) => assert!(matches!(next, Some(Ok(true) | Err(JoinError::Cancelled)))),
