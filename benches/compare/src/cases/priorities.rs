@@ -14,15 +14,12 @@ const OFF: &str = "anthill";
 const ON: &str = "anthill priorities";
 /// Each task is given a priority, so it has a record, like every task with options.
 const GIVEN: &str = "anthill priorities given";
-/// The same without priorities in the pool, which shows the cost of the record.
-const UNUSED: &str = "anthill priorities unused";
 
 fn spread(run: &Run, producers: u32) -> Outcome {
     let (has_priorities, are_given) = match run.pool.as_str() {
         OFF => (false, false),
         ON => (true, false),
         GIVEN => (true, true),
-        UNUSED => (false, true),
         other => return Err(unknown(other)),
     };
     let pool = Pool::builder()
@@ -45,7 +42,7 @@ fn spread(run: &Run, producers: u32) -> Outcome {
 }
 
 pub fn cases() -> Vec<Case> {
-    let pools = &[OFF, ON, GIVEN, UNUSED];
+    let pools = &[OFF, ON, GIVEN];
     let case = |producers| {
         Case::new(
             format!("priorities/{producers}p"),
