@@ -16,12 +16,19 @@ pub fn unique_id() -> u64 {
     NEXT.fetch_add(1, Relaxed) // Relaxed: one modification order is enough for distinct numbers.
 }
 
-/// Returns the number of threads that could run at once when it was asked first; 1 if the system does not say.
+/// Returns the number of threads that can run at once; 1 if the system does not say. On Linux this depends on the
+/// calling thread's processors.
 pub fn available_parallelism() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// Returns [`available_parallelism`] as it was at the first call in the process or its
+/// parent. For heuristics on hot paths: the answer costs several system calls.
+pub fn cores() -> usize {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let mut count = COUNT.load(Relaxed); // Of one word: threads that race count the same cores.
     if count == 0 {
-        count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        count = available_parallelism();
         COUNT.store(count, Relaxed);
     }
     count

@@ -2,7 +2,7 @@
 
 use std::{fmt, io};
 
-pub use crate::statics::available_parallelism;
+pub use crate::statics::{available_parallelism, cores};
 
 /// Options for starting a thread.
 #[derive(Clone, Copy, Default)]

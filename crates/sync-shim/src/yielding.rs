@@ -20,7 +20,6 @@ use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use crate::atomic::{AtomicU32, Ordering::Relaxed};
-use crate::statics::available_parallelism;
 use crate::{Mutex, PerProcess};
 
 /// Longer than threads that yield to each other take; shorter than a slice of Linux's scheduler.
@@ -203,7 +202,7 @@ fn since_first(now: Instant) -> Duration {
 }
 
 fn cores() -> u32 {
-    u32::try_from(available_parallelism()).unwrap_or(u32::MAX)
+    u32::try_from(crate::statics::cores()).unwrap_or(u32::MAX)
 }
 
 #[cfg(unix)]

@@ -105,7 +105,7 @@ fn cores() -> usize {
     if cfg!(anthill_loom) {
         usize::MAX
     } else {
-        sync_shim::thread::available_parallelism()
+        sync_shim::thread::cores()
     }
 }
 
