@@ -128,8 +128,6 @@ struct State<B> {
     backlog: B,
     lanes: Lanes,
     crew: Crew,
-    /// Number of pieces that have ended.
-    ended: usize,
     /// Most pieces in the next turn.
     turn: usize,
     /// Adapts the searches for late pieces.
@@ -316,7 +314,6 @@ impl<B: Backlog> SubQueue<B> {
                 backlog,
                 lanes,
                 crew,
-                ended: 0,
                 turn: 1,
                 searches: Searches::new(),
                 closed: false,
@@ -418,7 +415,7 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
         // Step D3.
         let mut state = self.state.lock();
         let garbage = state.backlog.settle(number, done);
-        state.ended = state.ended.wrapping_add(1);
+        state.crew.note_progress();
         let next = lane.map_or(After::TurnOver, |lane| state.next(lane, &self.work));
         let owner = state.wake();
         drop(state);
@@ -496,8 +493,7 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
             let (demand, workers) = self.site.member(turn.lane).wanted();
             let mut state = self.state.lock();
             if let Some(runnable) = runnable {
-                let ended = state.ended;
-                state.crew.adapt(runnable, ended);
+                state.crew.adapt(runnable);
             }
             state.lanes.tune(turn.lane, workers);
             if state.backlog.pending() == 0 || state.lanes.has_too_many(turn.lane) {
@@ -505,9 +501,12 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
                 return end(turn, state);
             }
             state.closed |= demand == Demand::Released;
-            if matches!(demand, Demand::Others | Demand::Paused) {
+            if demand.is_for_worker() {
                 state.crew.end_scouting();
-                return After::TurnOver;
+                match self.give_way(this, turn, state, demand) {
+                    Some(deserted) => state = deserted, // So the crew has room.
+                    None => return After::Ended,
+                }
             }
             if state.crew.join(turn.thread) {
                 state.crew.end_scouting();
@@ -538,19 +537,11 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
         if state.lanes.has_too_many(lane) || state.crew.has_too_many() {
             return end(turn, state);
         }
-        if matches!(demand, Demand::Others | Demand::Paused) {
-            state.lanes.restart(lane);
-            drop(state);
-            // Step D4. A refused drain task is dropped, which uncounts it and wakes a sleeping owner.
-            let next_turn = DrainTask::new(Arc::clone(this), lane);
-            let accepted = self.site.member(lane).offer(next_turn);
-            state = self.state.lock();
-            let goes_on = state.is_away && state.is_deserted() && demand == Demand::Others;
-            if accepted.is_ok() || !goes_on {
-                leave(turn, state);
-                return After::Ended;
+        if demand.is_for_worker() {
+            match self.give_way(this, turn, state, demand) {
+                Some(deserted) => state = deserted,
+                None => return After::Ended,
             }
-            state.lanes.recount(lane);
         }
         if state.wants_more() && self.site.may_have_room() {
             drop(state);
@@ -565,6 +556,30 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
         drop(state);
         turn.began = self.site.now();
         next
+    }
+
+    /// Step D4: leaves the worker to other tasks, and submits a drain task in its place. Returns the lock if that was
+    /// refused and nobody else cares for the pieces, so that the drain task goes on.
+    fn give_way<'a>(
+        &'a self,
+        this: &Arc<dyn Drain>,
+        turn: &Turn,
+        mut state: LockGuard<'a, State<B>>,
+        demand: Demand,
+    ) -> Option<LockGuard<'a, State<B>>> {
+        state.lanes.restart(turn.lane);
+        drop(state);
+        // A refused drain task is dropped, which uncounts it and wakes a sleeping owner.
+        let next_turn = DrainTask::new(Arc::clone(this), turn.lane);
+        let accepted = self.site.member(turn.lane).offer(next_turn);
+        let mut state = self.state.lock();
+        let goes_on = state.is_away && state.is_deserted() && demand == Demand::Others;
+        if accepted.is_ok() || !goes_on {
+            leave(turn, state);
+            return None;
+        }
+        state.lanes.recount(turn.lane);
+        Some(state)
     }
 
     /// Submits drain tasks for all pieces without one.

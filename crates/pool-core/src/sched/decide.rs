@@ -72,6 +72,13 @@ pub enum Demand {
     Released,
 }
 
+impl Demand {
+    /// Whether a drain task should leave its worker.
+    pub fn is_for_worker(self) -> bool {
+        matches!(self, Self::Others | Self::Paused)
+    }
+}
+
 /// How a full pool treats a blocking submit made by one of its own workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OwnWorker {

@@ -76,11 +76,20 @@ pub(super) struct Crew {
 
 /// Detects pieces that wait for others without sleeping, such as spin loops: no piece ends.
 struct Progress {
-    /// Number of ended pieces when a scout looked last.
-    ended: usize,
+    /// A piece has ended since a scout looked last.
+    is_made: bool,
+    /// First look since a piece has ended.
     since: Option<Instant>,
     /// Time without an end after which another drain task begins. Each further one takes twice as long.
     patience: Duration,
+}
+
+impl Progress {
+    const NONE: Self = Self {
+        is_made: false,
+        since: None,
+        patience: LONGEST_PATIENCE,
+    };
 }
 
 impl Crew {
@@ -90,12 +99,13 @@ impl Crew {
             allowed: cores,
             threads: Vec::new(),
             scout: None,
-            progress: Progress {
-                ended: 0,
-                since: None,
-                patience: LONGEST_PATIENCE,
-            },
+            progress: Progress::NONE,
         }
+    }
+
+    /// Called when a piece has ended.
+    pub(super) fn note_progress(&mut self) {
+        self.progress.is_made = true;
     }
 
     /// Whether one more drain task would run pieces or be the scout. `drainers` and `starting` count as in the lanes.
@@ -148,16 +158,11 @@ impl Crew {
         self.threads.clone()
     }
 
-    /// Decides how many drain tasks may run pieces, when `runnable` of their threads do not sleep and `ended` pieces
-    /// have ended in all.
-    pub(super) fn adapt(&mut self, runnable: usize, ended: usize) {
+    /// Decides how many drain tasks may run pieces, when `runnable` of their threads do not sleep.
+    pub(super) fn adapt(&mut self, runnable: usize) {
         let (now, progress) = (self.threads.len(), &mut self.progress);
-        if progress.ended != ended {
-            *progress = Progress {
-                ended,
-                since: None,
-                patience: LONGEST_PATIENCE,
-            };
+        if progress.is_made {
+            *progress = Progress::NONE;
         }
         if runnable == 0 {
             self.allowed = now.saturating_mul(2).max(self.cores); // All sleep, so their number says nothing yet.
@@ -188,23 +193,23 @@ mod tests {
     #[test]
     fn a_crew_grows_by_the_free_cores_and_doubles_while_all_sleep() {
         let mut crew = crew(4, 4);
-        crew.adapt(4, 0);
+        crew.adapt(4);
         assert_eq!(crew.allowed, 4);
-        crew.adapt(3, 0);
+        crew.adapt(3);
         assert_eq!(crew.allowed, 5);
-        crew.adapt(1, 0);
+        crew.adapt(1);
         assert_eq!(crew.allowed, 7);
-        crew.adapt(0, 0);
+        crew.adapt(0);
         assert_eq!(crew.allowed, 8);
     }
 
     #[test]
     fn a_crew_shrinks_by_the_threads_that_wait_for_a_core() {
         let mut crew = crew(2, 10);
-        crew.adapt(5, 0);
+        crew.adapt(5);
         assert_eq!(crew.allowed, 7);
         assert!(crew.has_too_many() && !crew.has_room());
-        crew.adapt(10, 0);
+        crew.adapt(10);
         assert_eq!(crew.allowed, 2);
     }
 
@@ -212,16 +217,17 @@ mod tests {
     fn a_crew_without_progress_grows_by_one_and_waits_twice_as_long_for_the_next() {
         let mut crew = crew(2, 2);
         crew.progress.patience = Duration::ZERO; // Any time is too long.
-        crew.adapt(2, 0);
+        crew.adapt(2);
         assert_eq!(crew.allowed, 3);
         crew.progress.patience = LONGEST_PATIENCE;
         crew.progress.since = MonotonicClock.now().checked_sub(2 * LONGEST_PATIENCE);
-        crew.adapt(2, 0);
+        crew.adapt(2);
         assert_eq!(
             (crew.allowed, crew.progress.patience),
             (3, 2 * LONGEST_PATIENCE)
         );
-        crew.adapt(2, 1);
+        crew.note_progress();
+        crew.adapt(2);
         assert_eq!(
             (crew.allowed, crew.progress.patience),
             (2, LONGEST_PATIENCE),
@@ -237,11 +243,23 @@ mod tests {
         let parker = Parker::of_thread();
         assert!(crew.begin_to_scout(&parker) && !crew.begin_to_scout(&parker));
         assert!(!crew.has_use(3, 0));
-        crew.adapt(1, 0);
+        crew.adapt(1);
         crew.allowed = 4;
         assert!(crew.has_use(3, 0));
         crew.end_scouting();
         assert!(crew.has_use(4, 0));
+    }
+
+    #[test]
+    fn a_drain_task_that_leaves_wakes_the_scout() {
+        let mut crew = crew(2, 2);
+        assert!(crew.leave(SystemThread::current()).is_none());
+        let parker = Parker::of_thread();
+        assert!(crew.begin_to_scout(&parker));
+        let scout = crew.leave(SystemThread::current());
+        scout.expect("there is one").unpark();
+        parker.park();
+        assert_eq!(crew.threads.len(), 0);
     }
 
     #[test]

@@ -139,8 +139,18 @@ pub(crate) fn site_that_panics() -> Site {
     }
 }
 
-/// A queue of `pieces` pieces. `run` gets the pool's clock.
+/// A queue of `pieces` pieces, whose drain tasks all run pieces at once. `run` gets the pool's clock.
 fn queue(
+    pool: &Arc<Keeps>,
+    pieces: usize,
+    run: impl Fn(&ManualClock) + Send + Sync + 'static,
+) -> Arc<SubQueue<Pieces>> {
+    queue_on(usize::MAX, pool, pieces, run)
+}
+
+/// The same on a machine with this many cores.
+fn queue_on(
+    cores: usize,
     pool: &Arc<Keeps>,
     pieces: usize,
     run: impl Fn(&ManualClock) + Send + Sync + 'static,
@@ -152,7 +162,7 @@ fn queue(
         pool: PoolHandle::of(&built),
         submitter: Arc::clone(built.admit()) as _,
         members: Box::new([Box::new(Arc::clone(pool)) as _]),
-        cores: usize::MAX,
+        cores,
     };
     let pieces = Pieces(VecDeque::from(vec![(); pieces]));
     SubQueue::new(site, pieces, Box::new(move |(), _| run(&clock)))
@@ -226,6 +236,23 @@ fn the_last_drain_task_goes_on_while_the_owner_is_away_from_a_full_pool() {
         queue.state.lock().is_away = false;
     };
     assert_eq!(left_at_a_full_pool(fetched), 2);
+}
+
+#[test]
+fn a_scout_that_leaves_its_worker_to_others_comes_again_and_ends_no_turn() {
+    let keeps = Keeps::new(Demand::Others, 1);
+    let queue = queue_on(1, &keeps, 3, |_| ());
+    for demand in [Demand::Others, Demand::Paused] {
+        assert!(queue.state.lock().crew.join(SystemThread::current()));
+        keeps.wanted.lock().0 = demand;
+        queue.offer(|_| ()).expect("nothing was asked yet");
+        run(keeps.task());
+        let state = queue.state.lock();
+        assert_eq!((state.lanes.drainers(), state.lanes.starting()), (1, 1));
+        assert_eq!((state.backlog.pending(), state.turn), (3, 1));
+        drop(state);
+        drop(keeps.task());
+    }
 }
 
 #[test]
