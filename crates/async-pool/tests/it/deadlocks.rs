@@ -9,7 +9,7 @@ use async_pool::{
 };
 use futures_lite::future::{block_on, poll_once};
 
-use crate::pool;
+use crate::{STEP, join_as_time_passes, pool};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -213,16 +213,7 @@ fn a_task_that_waits_while_it_holds_the_permit_of_its_room_gets_more_after_a_sec
         drop(permit);
         value
     });
-    let mut task = task.unwrap();
-    let value = loop {
-        match task.join_timeout(Duration::ZERO) {
-            Ok(value) => break value.unwrap(),
-            Err(waits) => task = waits,
-        }
-        clock.advance(Duration::from_millis(100));
-        std::thread::yield_now();
-    };
-    assert_eq!(value, 5);
+    assert_eq!(join_as_time_passes(task.unwrap(), &clock, STEP), 5);
 }
 
 #[testkit::test]

@@ -13,7 +13,7 @@ use async_pool::{AsyncPool, JoinError, JoinHandle, ManualClock, SubmitError, Wai
 use futures_lite::future::{block_on, poll_once, zip};
 use futures_util::stream::FuturesUnordered;
 
-use super::Live;
+use super::{Live, STEP, join_as_time_passes};
 
 fn pool(workers: usize, capacity: usize, depth: usize) -> AsyncPool {
     let pool = AsyncPool::builder().workers(workers).capacity(capacity);
@@ -403,17 +403,8 @@ fn siblings_that_need_each_other_end_in_a_pool_that_stands_still() {
                 let (first, second) = zip(first, second).await;
                 first.unwrap() + second.unwrap()
             });
-            let mut parent = parent.unwrap();
             // The workers wait for a second without a poll.
-            let sum = loop {
-                match parent.join_timeout(Duration::ZERO) {
-                    Ok(sum) => break sum.unwrap(),
-                    Err(handle) => parent = handle,
-                }
-                clock.advance(Duration::from_millis(100));
-                std::thread::yield_now();
-            };
-            assert_eq!(sum, 3);
+            assert_eq!(join_as_time_passes(parent.unwrap(), &clock, STEP), 3);
             assert!(pool.stats().peak_live <= capacity + 1);
         }
     }
@@ -439,16 +430,7 @@ fn a_child_that_never_ends(workers: usize) {
             .unwrap();
         inner.spawn(async { 5 }).unwrap().await.unwrap()
     });
-    let mut parent = parent.unwrap();
-    let value = loop {
-        match parent.join_timeout(Duration::ZERO) {
-            Ok(value) => break value.unwrap(),
-            Err(handle) => parent = handle,
-        }
-        clock.advance(Duration::from_millis(100));
-        std::thread::yield_now();
-    };
-    assert_eq!(value, 5);
+    assert_eq!(join_as_time_passes(parent.unwrap(), &clock, STEP), 5);
     pool.release_now();
 }
 
@@ -626,16 +608,7 @@ fn the_loans_of_other_tasks_do_not_keep_a_parent_waiting() {
         let (first, second) = zip(first, second).await;
         first.unwrap() + second.unwrap()
     });
-    let mut parent = parent.unwrap();
-    let sum = loop {
-        match parent.join_timeout(Duration::ZERO) {
-            Ok(sum) => break sum.unwrap(),
-            Err(handle) => parent = handle,
-        }
-        clock.advance(Duration::from_millis(100));
-        std::thread::yield_now();
-    };
-    assert_eq!(sum, 3);
+    assert_eq!(join_as_time_passes(parent.unwrap(), &clock, STEP), 3);
     assert!(pool.stats().peak_live <= 3);
     pool.release_now();
 }
@@ -655,15 +628,7 @@ fn children_that_sleep_do_not_make_the_pool_stand_still() {
         }
         group.wait_async().await
     });
-    let mut parent = parent.unwrap();
-    loop {
-        match parent.join_timeout(Duration::ZERO) {
-            Ok(ended) => break ended.unwrap().unwrap(),
-            Err(handle) => parent = handle,
-        }
-        clock.advance(Duration::from_millis(400));
-        std::thread::yield_now();
-    }
+    join_as_time_passes(parent.unwrap(), &clock, 4 * STEP).unwrap();
     assert_eq!(pool.stats().peak_live, 1);
 }
 

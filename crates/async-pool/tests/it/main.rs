@@ -21,7 +21,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use async_pool::{
-    AsyncFuncPool, AsyncPool, DropPolicy, JoinError, ManualClock, SubmitError, WaitError,
+    AsyncFuncPool, AsyncPool, DropPolicy, JoinError, JoinHandle, ManualClock, SubmitError,
+    WaitError,
 };
 use futures_lite::future::block_on;
 
@@ -31,6 +32,21 @@ fn pool(workers: usize, capacity: usize) -> AsyncPool {
         .capacity(capacity)
         .build()
         .expect("threads can be started")
+}
+
+/// A short time beside the second after which a pool that stands still is relieved.
+const STEP: Duration = Duration::from_millis(100);
+
+/// Joins a task, and advances the clock by steps until it has ended.
+fn join_as_time_passes<T>(mut task: JoinHandle<T>, clock: &ManualClock, step: Duration) -> T {
+    loop {
+        match task.join_timeout(Duration::ZERO) {
+            Ok(ended) => break ended.expect("it returns a value"),
+            Err(waits) => task = waits,
+        }
+        clock.advance(step);
+        std::thread::yield_now();
+    }
 }
 
 /// Counts live values of a type.

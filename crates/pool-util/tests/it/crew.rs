@@ -1,26 +1,18 @@
 //! How many items of a mapping, or tasks of a scope, run at a time.
 
 use std::hint::black_box;
-use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
-use std::thread::{available_parallelism, yield_now};
+use std::thread::yield_now;
 
 use futures_lite::StreamExt;
 use futures_lite::future::block_on;
-use pool_core::Pool;
 use pool_util::PoolExt;
+use sync_shim::thread::cores;
 use testkit::Gate;
 
-fn pool(capacity: usize) -> Pool {
-    let built = Pool::builder().capacity(capacity).build();
-    built.expect("a capacity is all that is needed")
-}
-
-fn cores() -> usize {
-    available_parallelism().map_or(1, NonZero::get)
-}
+use crate::support::pool;
 
 /// Returns a function that waits until `count` threads are in it.
 fn meeting(count: usize) -> impl Fn() + Clone + Send + Sync + 'static {
