@@ -663,9 +663,9 @@ impl<T: Send + 'static, E: Send + 'static, R: Clone> TaskGroup<Result<T, E>, R> 
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let pool = AsyncPool::builder().capacity(10).build()?;
     /// let group = pool.group().cancel_on_failure();
-    /// group.spawn(async { "no".parse::<u32>() })?;
     /// group.spawn(async { Ok(std::future::pending().await) })?;
-    /// assert!(group.wait_ok()?.is_err()); // The second one was cancelled.
+    /// group.spawn(async { "no".parse::<u32>() })?;
+    /// assert!(group.wait_ok()?.is_err()); // The first one was cancelled.
     /// # Ok(())
     /// # }
     /// ```
