@@ -35,6 +35,10 @@
 //! deeper, increase [`nesting_limit`](crate::Builder::nesting_limit) and
 //! [`stack_size`](crate::Builder::stack_size) together. Scopes and mappings have [no limit](super::scopes).
 //!
+//! In a pool without a queue, a chain of tasks that each submit the next one nests for as long as the other workers
+//! wait for a core: on a machine under load it may reach the limit although a worker is about to be free. Give such a
+//! pool a queue.
+//!
 //! A task that a submit runs in place counts as submitted and completed but not as in flight, because it is part
 //! of the surrounding task. A task that a join runs in place holds no room, and is in flight until it ends.
 //!

@@ -280,6 +280,7 @@ fn a_burst_racing_two_parking_workers_wakes_both() {
         .drop_policy(DropPolicy::Drain)
         .build()
         .unwrap();
+    pool.spawn(async {}).unwrap().join().unwrap(); // Both workers run, and may have parked.
     let (signal, gates) = (Signal::new(), [Gate::new(), Gate::new()]);
     pool.submit(Arc::clone(&signal).wait()).unwrap();
     for own in 0..2 {
