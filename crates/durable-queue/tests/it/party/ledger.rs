@@ -30,6 +30,7 @@ pub(super) struct Ledger {
     time: ManualStoreClock,
     max_attempts: u32,
     serial_keys: bool,
+    leases_last: bool,
     /// A push may have been carried out twice, and then is two jobs.
     doubled: Arc<AtomicBool>,
 }
@@ -72,6 +73,7 @@ struct Times {
 #[derive(Debug, Default)]
 struct Job {
     lineage: String,
+    /// The pushes that are known to have found it open: they created it, were merged into it, or left it as it was.
     numbers: BTreeSet<u64>,
     /// The push that was merged into it last, as far as is known.
     merged: u64,
@@ -95,6 +97,7 @@ impl Ledger {
             time: time.clone(),
             max_attempts: setup.max_attempts,
             serial_keys: setup.serial_keys,
+            leases_last: setup.leases_last(),
             doubled: Arc::default(),
         }
     }
@@ -141,7 +144,9 @@ impl Ledger {
         self.known(|known| {
             if let Put::Kept(_) = put {
                 let lineage = known.pushes[&number].lineage.clone();
-                known.jobs.entry(id).or_default().lineage = lineage;
+                let job = known.jobs.entry(id).or_default();
+                job.lineage = lineage;
+                job.numbers.insert(number);
                 return;
             }
             known.is_job_of(number, id, self.is_doubled());
@@ -187,6 +192,9 @@ impl Ledger {
             let name = format!("job {id} ({lineage}, {number}), attempt {attempt},");
             if due > now {
                 known.fault(format!("{name} was early"));
+            }
+            if attempt > self.max_attempts {
+                known.fault(format!("{name} exceeds the maximum"));
             }
             if !known.times(&lineage).allow(due) {
                 known.fault(format!("{name} had an unrequested due time: {due:?}"));
@@ -340,7 +348,10 @@ impl Ledger {
     /// A cancel by key may have marked running jobs, which end when their holders return them: those of pushes
     /// up to this one.
     pub(super) fn may_be_marked(&self, lineage: &str, last: u64) {
-        self.known(|known| known.marked.insert(lineage.to_owned(), last));
+        self.known(|known| {
+            let before = known.marked.entry(lineage.to_owned()).or_default();
+            *before = last.max(*before);
+        });
     }
 
     pub(super) fn repeats_from_now(&self, lineage: &str) {
@@ -439,8 +450,10 @@ impl Ledger {
                         .push(format!("job {id} was buried, and is no dead letter"));
                 }
                 if let Some(letter) = letter {
-                    let is_spent =
-                        letter.attempts == self.max_attempts && letter.error.contains(SPENT);
+                    // A claim counts as an attempt. If its lease ends before it has buried the job, so does the next.
+                    let is_spent = letter.error.contains(SPENT)
+                        && letter.attempts >= self.max_attempts
+                        && (known.leases_ended || !self.leases_last);
                     if !is_spent && !job.reasons.contains(&letter.error) {
                         let (error, reasons) = (&letter.error, &job.reasons);
                         known.faults.push(format!(

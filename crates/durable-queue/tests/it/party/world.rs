@@ -66,6 +66,8 @@ struct Faults {
 thread_local! {
     /// Fault of this thread's last call.
     pub(super) static LAST: Cell<Fault> = const { Cell::new(Fault::None) };
+    /// Number of this thread's pushes that were carried out twice.
+    pub(super) static DOUBLED: Cell<u64> = const { Cell::new(0) };
 }
 
 impl Process {
@@ -95,6 +97,10 @@ impl Setup {
             serial_keys: rng.chance(2),
         }
     }
+
+    pub(super) fn leases_last(&self) -> bool {
+        self.processes.iter().all(|it| it.lease == FOR_EVER)
+    }
 }
 
 impl World {
@@ -115,7 +121,10 @@ impl World {
                     (plan.lock().unwrap())(call)
                 };
                 match (call, fault) {
-                    (Call::Enqueue, Fault::Twice) => doubles.store(true, SeqCst),
+                    (Call::Enqueue, Fault::Twice) => {
+                        doubles.store(true, SeqCst);
+                        DOUBLED.set(DOUBLED.get() + 1);
+                    }
                     (Call::Turn, Fault::Twice) => _ = faults.twice.fetch_add(1, SeqCst),
                     _ => {}
                 }
