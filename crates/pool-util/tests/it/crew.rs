@@ -30,16 +30,30 @@ fn compute() {
     (0..20_000).for_each(|n| _ = black_box(n));
 }
 
+/// Whether a pool of `8 * few` workers runs `work` on at most `few` of them.
+///
+/// Some rounds may fail. A look can find all threads asleep that compute, in a page fault or at a lock of the process, and
+/// then the number of workers doubles.
+#[cfg(target_os = "linux")]
+fn runs_on_few(few: usize, work: impl Fn(&pool_core::Pool)) -> bool {
+    (0..10).any(|_| {
+        let pool = pool(8 * few);
+        work(&pool);
+        pool.stats().peak_live <= few
+    })
+}
+
 // Only Linux says whether a thread sleeps.
 #[cfg(target_os = "linux")]
 #[testkit::test]
 fn items_that_compute_run_on_few_more_workers_than_the_machine_has_cores() {
     let few = 2 * cores() + 6;
-    let pool = pool(8 * few);
-    pool.for_each(0..200 * few, |_| compute()).unwrap();
-    assert!(pool.stats().peak_live <= few, "{:?}", pool.stats());
-    pool.scope(|scope| (0..200 * few).for_each(|_| scope.submit(compute)));
-    assert!(pool.stats().peak_live <= few, "{:?}", pool.stats());
+    assert!(runs_on_few(few, |pool| pool
+        .for_each(0..200 * few, |_| compute())
+        .unwrap()));
+    assert!(runs_on_few(few, |pool| pool.scope(
+        |scope| (0..200 * few).for_each(|_| scope.submit(compute))
+    )));
 }
 
 #[testkit::test]
