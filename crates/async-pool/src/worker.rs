@@ -62,6 +62,9 @@ pub(crate) struct Shared {
     has_new: CachePadded<AtomicBool>,
     /// Number of idle workers, for the same.
     idle: CachePadded<AtomicUsize>,
+    /// Whether callers wait for room.
+    // Relaxed: a worker that misses it passes the room on at the end of its round.
+    has_waiters: AtomicBool,
     /// Whether one of them is the watcher.
     is_watched: AtomicBool,
     workers: Box<[CachePadded<Worker>]>,
@@ -268,6 +271,7 @@ impl Shared {
             process: Process::current(),
             has_new: CachePadded::new(AtomicBool::new(false)),
             idle: CachePadded::new(AtomicUsize::new(0)),
+            has_waiters: AtomicBool::new(false),
             is_watched: AtomicBool::new(false),
             workers: (0..workers)
                 .map(|_| {
@@ -433,6 +437,10 @@ impl Shared {
                     .drain(..)
                     .for_each(|job| self.deliver(inbox, job));
                 effects.woken = self.wake_one(inbox);
+            }
+            let has_waiters = state.waiting() > 0;
+            if self.has_waiters.load(Relaxed) != has_waiters {
+                self.has_waiters.store(has_waiters, Relaxed);
             }
             result
         });
@@ -601,6 +609,7 @@ impl Shared {
                 return fired || ran > 0;
             };
             let has_more = !jobs.is_empty();
+            let owes_room = !jobs.ended.is_empty() && self.has_waiters.load(Relaxed);
             drop(jobs);
             // The poll may not return. Other tasks are for any idle worker, timers for the watcher.
             if self.idle.load(SeqCst) > 0
@@ -610,7 +619,9 @@ impl Shared {
             }
             last = job.run(&own.worker);
             ran += 1;
-            is_over = own.pace.polled(lane) && own.pace.looked(lane, self.now());
+            // Room that a caller waits for is not held back for more than one long poll.
+            let looks = own.pace.polled(lane) || owes_room;
+            is_over = looks && own.pace.looked(lane, self.now());
         }
     }
 

@@ -132,6 +132,43 @@ fn due_timers_wait_for_one_long_poll() {
     pool.wait_idle().unwrap();
 }
 
+#[testkit::test]
+fn a_caller_that_waits_for_room_gets_it_after_one_long_poll_even_after_short_ones() {
+    let clock = ManualClock::new();
+    let pool = pool(1, 100, &clock);
+    let burners = Burners::start(&pool, 80, &clock);
+    for _ in 0..20 {
+        // Their polls are so short that the worker rarely looks at the clock.
+        let (ends, first) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicUsize::new(usize::MAX)),
+        );
+        for _ in 0..20 {
+            let (ends, first, counts) = (Arc::clone(&ends), Arc::clone(&first), burners.clone());
+            let quick = async move {
+                while !ends.load(SeqCst) {
+                    yield_now().await;
+                }
+                first.fetch_min(counts.polls(), SeqCst);
+            };
+            pool.submit(quick).unwrap();
+        }
+        let (other, counts) = (pool.clone(), burners.clone());
+        let waits = std::thread::spawn(move || {
+            let late = other.spawn(async move { counts.polls() });
+            late.unwrap().join().unwrap()
+        });
+        while pool.stats().waiting == 0 {
+            std::thread::yield_now();
+        }
+        ends.store(true, SeqCst);
+        let waited = waits.join().unwrap() - first.load(SeqCst);
+        assert!(waited <= 2, "{waited} polls");
+    }
+    burners.stops.store(true, SeqCst);
+    pool.wait_idle().unwrap();
+}
+
 /// Submits two tasks that do the same, until enough have been submitted.
 fn flood(pool: AsyncPool, left: Arc<AtomicUsize>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     Box::pin(async move {
