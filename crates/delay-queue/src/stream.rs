@@ -25,13 +25,14 @@ impl<T, C: Clock> DelayQueue<T, C> {
     /// an entry is due.
     ///
     /// ```
-    /// use std::time::Duration;
+    /// use std::time::{Duration, Instant};
     /// use delay_queue::DelayQueue;
     /// use futures_lite::{StreamExt, future::block_on};
     ///
     /// let queue = DelayQueue::new();
-    /// queue.push("second", Duration::from_millis(2))?;
-    /// queue.push("first", Duration::from_millis(1))?;
+    /// let soon = Instant::now() + Duration::from_millis(1);
+    /// queue.push_at("second", soon + Duration::from_millis(1))?;
+    /// queue.push_at("first", soon)?;
     /// queue.close();
     ///
     /// let values = queue.stream().map(|expired| expired.map(|expired| expired.value));

@@ -42,12 +42,13 @@ impl<T, C: Clock> DelayQueue<T, C> {
     /// Takes the earliest entry. Blocks until one is due.
     ///
     /// ```
-    /// use std::time::Duration;
+    /// use std::time::{Duration, Instant};
     /// use delay_queue::DelayQueue;
     ///
     /// let queue = DelayQueue::new();
-    /// queue.push("later", Duration::from_millis(2))?;
-    /// queue.push("sooner", Duration::from_millis(1))?;
+    /// let soon = Instant::now() + Duration::from_millis(1);
+    /// queue.push_at("later", soon + Duration::from_millis(1))?;
+    /// queue.push_at("sooner", soon)?;
     /// assert_eq!(queue.take()?.value, "sooner");
     /// assert_eq!(queue.take()?.value, "later");
     /// # Ok::<(), Box<dyn std::error::Error>>(())

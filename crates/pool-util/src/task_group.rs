@@ -109,14 +109,16 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     /// the group once the time has passed.
     ///
     /// ```
-    /// use pool_core::{JoinError, Pool, current};
+    /// use pool_core::{Clock, JoinError, ManualClock, Pool, current};
     /// use pool_util::PoolExt;
-    /// use std::time::{Duration, Instant};
+    /// use std::time::Duration;
     ///
-    /// let pool = Pool::builder().capacity(1).build()?;
-    /// let soon = Instant::now() + Duration::from_millis(1);
-    /// let group = pool.group().cancel_at(soon);
+    /// const MINUTE: Duration = Duration::from_secs(60);
+    /// let clock = ManualClock::new(); // For tests.
+    /// let pool = Pool::builder().capacity(1).clock(clock.clone()).build()?;
+    /// let group = pool.group().cancel_at(clock.now() + MINUTE);
     /// group.spawn(|| while !current().is_cancelled() { std::thread::yield_now() })?;
+    /// clock.advance(MINUTE);
     /// // The task was asked to stop, or had not started.
     /// assert!(matches!(group.wait(), Ok(()) | Err(JoinError::Cancelled)));
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())

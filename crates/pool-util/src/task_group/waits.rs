@@ -12,7 +12,7 @@ use std::time::Instant;
 use pool_core::internals::{Admit, JOIN_SPIN, PoolHandle, RawHandle, look_before_join, spin_until};
 use pool_core::{JoinError, OnFull, SubmitError, WaitError};
 use sync_shim::atomic::AtomicBool;
-use sync_shim::atomic::Ordering::Relaxed;
+use sync_shim::atomic::Ordering::{Acquire, Relaxed, Release};
 use sync_shim::foreign::guarded;
 use sync_shim::waiter::Waiter;
 use sync_shim::{Deadline, Mutex, Parker, Time};
@@ -38,9 +38,9 @@ struct Expiry {
     cancels: Arc<Cancels>,
 }
 
-/// Cancels a group once.
+/// Cancels a group.
 struct Cancels {
-    /// Relaxed: the cancelling itself takes the group's lock.
+    // Release and Acquire: whoever sees it sees the group cancelled.
     is_done: AtomicBool,
     shared: Arc<Shared>,
 }
@@ -53,8 +53,9 @@ impl Wake for Cancels {
 
 impl Cancels {
     fn cancel(&self) {
-        if !self.is_done.swap(true, Relaxed) {
+        if !self.is_done.load(Acquire) {
             self.shared.cancel();
+            self.is_done.store(true, Release);
         }
     }
 }
@@ -168,7 +169,7 @@ impl Group {
     /// Cancels the group if its deadline has passed. Returns a deadline that is still to come.
     fn cancel_in_time(&self) -> Option<Instant> {
         let expiry = self.expiry.as_ref()?;
-        if expiry.cancels.is_done.load(Relaxed) {
+        if expiry.cancels.is_done.load(Acquire) {
             return None;
         }
         if self.pool.clock().now() < expiry.at {

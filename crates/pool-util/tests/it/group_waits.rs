@@ -2,6 +2,7 @@
 //! place.
 
 use std::future::Future;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
@@ -9,9 +10,11 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::task::{Context, Poll, Waker};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use pool_core::{Clock as _, JoinError, ManualClock, Pool, QueueDepth, WaitError, current};
+use pool_core::{
+    Alarm, Clock, JoinError, ManualClock, Parker, Pool, QueueDepth, WaitError, current,
+};
 use pool_util::{PoolExt, TaskGroup};
 use testkit::{CountingWaker, Gate, PanicOnDrop, block_on};
 
@@ -19,7 +22,7 @@ use crate::support::{hold, until};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn pool_with(clock: &ManualClock, capacity: usize) -> Pool {
+fn pool_with(clock: &(impl Clock + Clone), capacity: usize) -> Pool {
     let pool = Pool::builder().capacity(capacity).keep_alive(None);
     let pool = pool.queue_depth(QueueDepth::Unlimited);
     pool.clock(clock.clone()).build().unwrap()
@@ -223,10 +226,29 @@ fn a_groups_deadline_wakes_the_future_that_waits_for_it() {
     gate.open();
 }
 
+/// A clock without alarms.
+#[derive(Clone, Debug)]
+struct NoAlarms(ManualClock);
+
+impl Clock for NoAlarms {
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    fn park_until(&self, parker: &Parker, when: Instant) -> bool {
+        self.0.park_until(parker, when)
+    }
+
+    fn wake_at(&self, _: Instant, _: Waker) -> io::Result<Alarm> {
+        Err(io::Error::other("no thread"))
+    }
+}
+
 #[testkit::test]
 fn a_timed_wait_until_the_groups_deadline_cancels_its_tasks() {
     let clock = ManualClock::new();
-    let pool = pool_with(&clock, 1);
+    // An alarm would cancel them, too.
+    let pool = pool_with(&NoAlarms(clock.clone()), 1);
     let gate = hold(&pool, 1);
     let end = clock.now() + SECOND;
     let group = pool.group::<()>().cancel_at(end);
