@@ -201,7 +201,12 @@ impl<S: Store> Pump<S> {
             next_token: rate.and_then(|rate| now.checked_add(rate.wait(now))),
             retry_at: self.retry.until,
             claim_at: self.claims.until,
-            look_at: self.look_at,
+            look_at: self.look_at.map(|at| match self.watch {
+                Some(_) => at,
+                // Before the first claim: a push between the two would not be announced. Another thread has created
+                // the pump, perhaps after this one has read its `now`.
+                None => at.min(now),
+            }),
             has_lost_claim: !self.lost.is_empty(),
             commands: self.pending.len(),
             quiet,

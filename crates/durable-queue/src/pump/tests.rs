@@ -1,4 +1,4 @@
-//! The cost of a pass.
+//! The cost of a pass, and the first one.
 
 use sync_shim::ManualClock;
 
@@ -48,5 +48,25 @@ fn the_cost_of_a_pass_does_not_depend_on_the_number_of_held_jobs() {
     assert_eq!(few.map(|(_, turns)| turns), [0, 1]);
     for held in [100, 10_000] {
         assert_eq!(passes(held), few);
+    }
+}
+
+#[test]
+fn the_first_pass_watches_the_store_before_it_claims_even_if_it_began_before_the_pump_was_created()
+{
+    let clock = ManualClock::new();
+    let store = SimStore::new(ManualStoreClock::new(&clock));
+    let builder = DurableQueue::<String, _>::builder("queue", store);
+    let queue = builder.clock(clock.clone()).build();
+    let queue = queue.expect("it can be built");
+    let began = clock.now();
+    clock.advance(HOUR);
+    let mut pump = Pump::new(Arc::clone(queue.shared()));
+    for (now, plan) in [(began, false), (clock.now(), true)] {
+        let mut orders = pump.shared.control.collect(now);
+        orders.demand = 1;
+        let made = pump.act(orders, now);
+        assert_eq!(matches!(made, Plan::Turn(_)), plan, "{made:?}");
+        assert!(pump.watch.is_some());
     }
 }
