@@ -62,11 +62,11 @@ pub(crate) struct Shared {
     has_new: CachePadded<AtomicBool>,
     /// Number of idle workers, for the same.
     idle: CachePadded<AtomicUsize>,
+    /// Whether one of them is the watcher.
+    is_watched: AtomicBool,
     /// Whether callers wait for room.
     // Relaxed: a worker that misses it passes the room on at the end of its round.
     has_waiters: AtomicBool,
-    /// Whether one of them is the watcher.
-    is_watched: AtomicBool,
     workers: Box<[CachePadded<Worker>]>,
     discarding: AtomicBool,
     /// Whether a released pool may have come to its end. A worker decides that under the admission's lock.
@@ -271,8 +271,8 @@ impl Shared {
             process: Process::current(),
             has_new: CachePadded::new(AtomicBool::new(false)),
             idle: CachePadded::new(AtomicUsize::new(0)),
-            has_waiters: AtomicBool::new(false),
             is_watched: AtomicBool::new(false),
+            has_waiters: AtomicBool::new(false),
             workers: (0..workers)
                 .map(|_| {
                     CachePadded::new(Worker {

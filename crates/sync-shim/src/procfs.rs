@@ -42,7 +42,7 @@ mod tests {
         assert_eq!(letter(b""), None);
     }
 
-    #[test]
+    #[testkit::test]
     fn a_thread_that_runs_is_runnable_and_one_that_waits_or_has_ended_is_not() {
         assert!(SystemThread::current().is_runnable());
         let (ask, asked) = mpsc::channel::<()>();

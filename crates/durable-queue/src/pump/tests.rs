@@ -11,15 +11,21 @@ use crate::testing::{ManualStoreClock, SimStore};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
+/// A queue, and a pump of it that was created now.
+fn queue(clock: &ManualClock) -> (DurableQueue<String, SimStore>, Pump<SimStore>) {
+    let store = SimStore::new(ManualStoreClock::new(clock));
+    let builder = DurableQueue::builder("queue", store);
+    let queue = builder.clock(clock.clone()).build();
+    let queue = queue.expect("it can be built");
+    let pump = Pump::new(Arc::clone(queue.shared()));
+    (queue, pump)
+}
+
 /// Returns the number of jobs looked at for renewal, and of turns, for two passes with `held` held jobs, of
 /// which one is renewed before the others.
 fn passes(held: u64) -> [(u64, u64); 2] {
     let clock = ManualClock::new();
-    let store = SimStore::new(ManualStoreClock::new(&clock));
-    let builder = DurableQueue::<String, _>::builder("queue", store);
-    let queue = builder.clock(clock.clone()).build();
-    let queue = queue.expect("it can be built");
-    let mut pump = Pump::new(Arc::clone(queue.shared()));
+    let (_queue, mut pump) = queue(&clock);
     pump.look_at = None; // As of a watch that announces.
     for number in 1..=held {
         let job = Held {
@@ -55,13 +61,9 @@ fn the_cost_of_a_pass_does_not_depend_on_the_number_of_held_jobs() {
 fn the_first_pass_watches_the_store_before_it_claims_even_if_it_began_before_the_pump_was_created()
 {
     let clock = ManualClock::new();
-    let store = SimStore::new(ManualStoreClock::new(&clock));
-    let builder = DurableQueue::<String, _>::builder("queue", store);
-    let queue = builder.clock(clock.clone()).build();
-    let queue = queue.expect("it can be built");
     let began = clock.now();
     clock.advance(HOUR);
-    let mut pump = Pump::new(Arc::clone(queue.shared()));
+    let (_queue, mut pump) = queue(&clock);
     for (now, plan) in [(began, false), (clock.now(), true)] {
         let mut orders = pump.shared.control.collect(now);
         orders.demand = 1;
