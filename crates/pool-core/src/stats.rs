@@ -45,7 +45,7 @@ pub struct Stats {
     /// Number of permits held, plus tasks that wait behind their key (`Keyed` of `pool-util`).
     /// They hold room but are not in flight.
     pub reserved: usize,
-    /// Number of threads and futures that wait for room, plus due tasks of a scheduled pool.
+    /// Number of threads and futures that wait for room, plus due tasks of a scheduled pool, and mappings and scopes.
     pub waiting: usize,
     /// Tasks accepted since the pool was built. A task that waits behind its key counts when it
     /// starts. An item of a mapping, or a task of a scope, counts only if it panics.

@@ -26,7 +26,7 @@ pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'stati
     /// thread, the calling thread runs the items.
     ///
     /// The number of items that run at a time is at most the number of the pool's workers, and follows
-    /// [`tune`](pool_core::WorkerPool::tune). Items that compute run on as many workers as the machine has cores: another
+    /// [`tune`](pool_core::WorkerPool::tune) from the end of the next item. Items that compute run on as many workers as the machine has cores: another
     /// begins if the others are seen asleep for an instant, after a millisecond or more, or if no item has ended for
     /// 64 ms. Only Linux says whether a thread sleeps; elsewhere each seems to.
     ///

@@ -64,10 +64,11 @@ mod stack;
 #[cfg(all(test, not(anthill_loom)))]
 pub(crate) mod tests;
 
-use crew::{Crew, Nap};
+use crew::{Crew, NAP};
 use drain_task::Drain;
 use drain_task::DrainTask;
 use lanes::Lanes;
+use site::By;
 pub(crate) use site::Site;
 #[cfg(feature = "stream")]
 pub(crate) use site::Submission;
@@ -138,20 +139,20 @@ struct State<B> {
     owner: Option<Waiter>,
     /// Whether the sleeping owner runs pieces when it is woken.
     owner_helps: bool,
-    /// The owner pulls its source, which may wait for pieces. So it submits no drain task.
-    is_away: bool,
 }
 
 impl<B: Backlog> State<B> {
     /// Reserves a drain task if there are more pending pieces than starting drain tasks, and the crew has use for it.
-    /// With `may_wait`, the only drain task waits for room.
+    /// With `may_wait`, the caller waits for room for the only drain task. At a full pool, one more drain task waits at a time.
     fn reserve(&mut self, site: &Site, may_wait: bool) -> Option<Reserved> {
-        if !self.has_use() {
+        let alone = self.lanes.drainers() == 0;
+        let waits = may_wait && alone;
+        // The first one does not wait by itself: it would outlast an owner that ran all pieces.
+        let may_enter = waits || !alone && self.lanes.starting() == 0;
+        if !self.has_use() || !may_enter && !site.may_have_room() {
             return None;
         }
         let mut lane = self.lanes.reserve(|lane| site.member(lane).has_worker())?;
-        let alone = self.lanes.drainers() == 1;
-        let waits = may_wait && alone;
         if waits {
             lane = self.lanes.reserved_anywhere(lane);
         }
@@ -319,7 +320,6 @@ impl<B: Backlog> SubQueue<B> {
                 closed: false,
                 owner: None,
                 owner_helps: false,
-                is_away: false,
             }),
             work: AtomicBool::new(false),
             run,
@@ -343,8 +343,7 @@ impl<B: Backlog> SubQueue<B> {
         if !self.process.is_current() {
             return false;
         }
-        let mut state = self.state.lock();
-        state.is_away = true;
+        let state = self.state.lock();
         if state.backlog.pending() == 0 || state.lanes.is_live() {
             return false;
         }
@@ -361,9 +360,7 @@ impl<B: Backlog> SubQueue<B> {
         if !self.process.is_current() {
             return false;
         }
-        let mut state = self.state.lock();
-        state.is_away = true;
-        state.is_deserted()
+        self.state.lock().is_deserted()
     }
 
     /// Accesses the backlog. No drain task is submitted for pieces that `look` adds: the caller runs them.
@@ -483,36 +480,40 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
 
     /// Naps until the crew has room, or no piece is left.
     fn scout(&self, this: &Arc<dyn Drain>, turn: &Turn) -> After<Started<B>> {
-        let (parker, mut nap) = (Parker::of_thread(), Nap::new());
+        let parker = Parker::of_thread();
         loop {
-            let was_woken = doze(&parker, Some(nap.length()));
-            let runnable = (!was_woken).then(|| {
-                let threads = self.state.lock().crew.threads();
-                nap.look(&threads)
-            });
+            doze(&parker, Some(NAP));
             let (demand, workers) = self.site.member(turn.lane).wanted();
-            let mut state = self.state.lock();
-            if let Some(runnable) = runnable {
-                state.crew.adapt(runnable);
-            }
+            let mut state = self.look_at_crew(self.state.lock());
             state.lanes.tune(turn.lane, workers);
-            if state.backlog.pending() == 0 || state.lanes.has_too_many(turn.lane) {
-                state.crew.end_scouting();
-                return end(turn, state);
-            }
             state.closed |= demand == Demand::Released;
-            if demand.is_for_worker() {
+            let ends = state.backlog.pending() == 0 || state.lanes.has_too_many(turn.lane);
+            // Before it gives way to others: else, among many others, no scout would ever join.
+            let joins = !ends && demand != Demand::Paused && state.crew.join(turn.thread);
+            let gives_way = !ends && !joins && demand.is_for_worker();
+            if ends || joins || gives_way {
                 state.crew.end_scouting();
-                match self.give_way(this, turn, state, demand) {
-                    Some(deserted) => state = deserted, // So the crew has room.
-                    None => return After::Ended,
-                }
             }
-            if state.crew.join(turn.thread) {
-                state.crew.end_scouting();
+            if ends {
+                return end(turn, state);
+            } else if joins {
                 return self.take_first(this, turn, state);
+            } else if gives_way {
+                return self.give_way(this, turn, state);
             }
         }
+    }
+
+    /// Adapts the crew to what its threads do, if a look at them is due.
+    fn look_at_crew<'a>(&'a self, mut state: LockGuard<'a, State<B>>) -> LockGuard<'a, State<B>> {
+        let Some(look) = state.crew.begin_look() else {
+            return state;
+        };
+        drop(state);
+        let seen = look.count();
+        let mut state = self.state.lock();
+        state.crew.end_look(&seen);
+        state
     }
 
     /// Searches for a late piece until other tasks want the worker.
@@ -534,16 +535,23 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
         let mut state = self.state.lock();
         state.end_turn(turn.took);
         state.lanes.tune(lane, workers);
-        if state.lanes.has_too_many(lane) || state.crew.has_too_many() {
+        if state.lanes.has_too_many(lane) {
             return end(turn, state);
         }
-        if demand.is_for_worker() {
-            match self.give_way(this, turn, state, demand) {
-                Some(deserted) => state = deserted,
-                None => return After::Ended,
+        state = self.look_at_crew(state);
+        if state.crew.has_too_many() {
+            let is_needed = state.backlog.pending() > 0 && state.lanes.starting() == 0;
+            if !is_needed || !state.crew.begin_to_scout(&Parker::of_thread()) {
+                return end(turn, state);
             }
+            let _ = state.crew.leave(turn.thread); // The scout is the caller.
+            drop(state);
+            return self.scout(this, turn);
         }
-        if state.wants_more() && self.site.may_have_room() {
+        if demand.is_for_worker() {
+            return self.give_way(this, turn, state);
+        }
+        if state.wants_more() {
             drop(state);
             self.submit_more(this);
             state = self.state.lock();
@@ -558,35 +566,28 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
         next
     }
 
-    /// Step D4: leaves the worker to other tasks, and submits a drain task in its place. Returns the lock if that was
-    /// refused and nobody else cares for the pieces, so that the drain task goes on.
-    fn give_way<'a>(
-        &'a self,
+    /// Step D4: leaves the worker to other tasks, and submits a drain task in its place.
+    fn give_way(
+        &self,
         this: &Arc<dyn Drain>,
         turn: &Turn,
-        mut state: LockGuard<'a, State<B>>,
-        demand: Demand,
-    ) -> Option<LockGuard<'a, State<B>>> {
+        mut state: LockGuard<'_, State<B>>,
+    ) -> After<Started<B>> {
         state.lanes.restart(turn.lane);
         drop(state);
-        // A refused drain task is dropped, which uncounts it and wakes a sleeping owner.
         let next_turn = DrainTask::new(Arc::clone(this), turn.lane);
-        let accepted = self.site.member(turn.lane).offer(next_turn);
-        let mut state = self.state.lock();
-        let goes_on = state.is_away && state.is_deserted() && demand == Demand::Others;
-        if accepted.is_ok() || !goes_on {
-            leave(turn, state);
-            return None;
-        }
-        state.lanes.recount(turn.lane);
-        Some(state)
+        // A `release_now` refuses it. A refused drain task is dropped, which uncounts it and wakes a sleeping owner.
+        let _ = self.site.member(turn.lane).offer(next_turn, By::DrainTask);
+        leave(turn, self.state.lock());
+        After::Ended
     }
 
     /// Submits drain tasks for all pieces without one.
     fn submit_more(&self, this: &Arc<dyn Drain>) {
         loop {
             let reserved = self.state.lock().reserve(&self.site, false);
-            let accepted = reserved.map(|reserved| self.submit(Arc::clone(this), &reserved));
+            let accepted =
+                reserved.map(|reserved| self.submit(Arc::clone(this), &reserved, By::DrainTask));
             if !matches!(accepted, Some(Ok(()))) {
                 return;
             }
@@ -615,7 +616,7 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
     ) -> Result<T, SubmitError> {
         let (added, reserved) = self.push(false, add)?;
         if let Some(reserved) = reserved {
-            let _ = self.submit(Arc::clone(self) as _, &reserved);
+            let _ = self.submit(Arc::clone(self) as _, &reserved, By::Caller);
         }
         Ok(added)
     }
@@ -632,7 +633,7 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
     ) -> Result<T, SubmitError> {
         let (added, reserved) = self.push(!self.site.pool.is_own_worker(), add)?;
         if let Some(reserved) = reserved {
-            let submitted = self.submit(Arc::clone(self) as _, &reserved);
+            let submitted = self.submit(Arc::clone(self) as _, &reserved, By::Caller);
             if reserved.waits {
                 submitted?;
             }
@@ -650,11 +651,7 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
         // Step D1.
         let mut state = self.state.lock();
         let added = add(&mut state.backlog);
-        let reserved = if may_wait || self.site.may_have_room() {
-            state.reserve(&self.site, may_wait)
-        } else {
-            None
-        };
+        let reserved = state.reserve(&self.site, may_wait);
         let (closed, owner) = (state.closed, state.wake());
         let starting = state.lanes.starting() > 0;
         drop(state);
@@ -670,13 +667,13 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
     }
 
     /// Submits a reserved drain task. A refused one is dropped, which uncounts it.
-    fn submit(&self, this: Arc<dyn Drain>, reserved: &Reserved) -> Result<(), SubmitError> {
+    fn submit(&self, this: Arc<dyn Drain>, reserved: &Reserved, by: By) -> Result<(), SubmitError> {
         let task = DrainTask::new(this, reserved.lane);
         self.site.pool.process().check(SubmitError::Forked(()))?;
         if reserved.waits {
             Arc::clone(&self.site.submitter).submit(task)
         } else {
-            self.site.member(reserved.lane).offer(task)
+            self.site.member(reserved.lane).offer(task, by)
         }
     }
 
@@ -701,7 +698,6 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
             self.process.check(SubmitError::Forked(()))?;
             // Step D5.
             let mut state = self.state.lock();
-            state.is_away = false;
             let previous = state.owner.take();
             if let Some(found) = take(&mut state.backlog) {
                 drop(state);
@@ -709,14 +705,13 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
                 return Ok(found);
             }
             let left = helps && state.backlog.pending() > 0;
-            // Step D6. Only once per wake-up unless there is no drain task: a full pool refuses more of them.
+            // Step D6. Only once per wake-up unless there is no drain task: a released pool refuses more of them.
             let reserved = if !submits || asked && (helps || state.lanes.drainers() > 0) {
                 None
             } else {
                 state.reserve(&self.site, !helps && !own_worker)
             };
             let stalls = reserved.is_none() && !helps && state.stalls();
-            let wants_more = reserved.is_none() && !helps && state.wants_more();
             let idle = if stalls && spreads {
                 state.lanes.reserve_at_idle_members()
             } else {
@@ -731,12 +726,12 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
             drop(previous);
             if let Some(reserved) = reserved {
                 asked = true;
-                let submitted = self.submit(Arc::clone(self) as _, &reserved);
+                let submitted = self.submit(Arc::clone(self) as _, &reserved, By::Caller);
                 if reserved.alone && !helps {
                     submitted?;
                 }
             } else if sleeps {
-                let nap = if stalls || wants_more {
+                let nap = if stalls {
                     Some(nap.map_or(patience, |nap| nap.min(patience)))
                 } else {
                     nap
@@ -765,7 +760,7 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
                 alone: false,
                 waits: false,
             };
-            let _ = self.submit(Arc::clone(self) as _, &reserved);
+            let _ = self.submit(Arc::clone(self) as _, &reserved, By::Caller);
         }
     }
 
@@ -795,7 +790,6 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
             // USER CODE: the waker's clone. Before the lock is taken. A panic is the poller's.
             let waiter = Waiter::Task(context.waker().clone());
             let mut state = self.state.lock();
-            state.is_away = false;
             let previous = state.owner.take();
             if let Some(found) = take(&mut state.backlog) {
                 drop(state);
@@ -839,7 +833,7 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
                 }
                 Some(reserved) => {
                     asked = true;
-                    let _ = self.submit(Arc::clone(self) as _, &reserved);
+                    let _ = self.submit(Arc::clone(self) as _, &reserved, By::Caller);
                 }
                 None if sleeps => return Poll::Pending,
                 None => {

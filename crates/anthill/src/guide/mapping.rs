@@ -64,7 +64,7 @@
 //! were pulled but not started.
 //!
 //! # Sharing the pool
-//! A mapping uses up to all workers of the pool, and adapts to [`tune`](crate::Pool::tune). While its items compute, it
+//! A mapping uses up to all workers of the pool, and adapts to [`tune`](crate::Pool::tune) at the end of the next item. While its items compute, it
 //! uses one worker per core, because more would only take turns. While they sleep, for example at a disk or a socket,
 //! it grows to all workers within some milliseconds. (Linux says whether a thread sleeps. On other systems a mapping
 //! grows in either case.) So a pool for tasks that block can run mappings that compute. Tasks of a

@@ -521,7 +521,7 @@ impl Core {
             let left = state.wait_queue.remove(ticket);
             let request = entry.withdraw();
             // A scheduler withdraws a task that was cancelled, which is not a call.
-            if request.is_some() && !entry.is_scheduled_task() {
+            if request.is_some() && !entry.is_task() {
                 count(&mut state.counts);
             }
             (request, left)

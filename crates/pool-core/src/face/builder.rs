@@ -202,7 +202,7 @@ impl<R: Runner> Builder<R> {
     }
 
     /// Sets how many threads and futures may wait for room; further ones are refused. With zero no
-    /// call waits. Due tasks of a scheduled pool also stand in the wait queue but do not count.
+    /// call waits. Due tasks of a scheduled pool, mappings and scopes also stand in the wait queue but do not count.
     ///
     /// ```
     /// use pool_core::Pool;

@@ -116,7 +116,8 @@ impl<R: Runner, A: Admit> WorkerPool<R, A> {
         self.admit().free()
     }
 
-    /// Returns the number of threads and futures that wait for room, plus due tasks of a scheduled pool.
+    /// Returns the number of threads and futures that wait for room, plus due tasks of a scheduled pool, and mappings
+    /// and scopes.
     #[doc(alias = "Waiting")]
     pub fn waiting(&self) -> usize {
         self.admit().waiting()

@@ -186,13 +186,13 @@ impl<J> State<J> {
         self.paused || view.queued > on_their_way || self.wait_queue.len() > 0 || view.excess() > 0
     }
 
-    /// Whether a queued task waits for a busy worker, because fewer workers are idle, on their way to the queue, or
-    /// can be started than tasks are queued.
+    /// Whether a task waits for a busy worker: in the wait queue, or in the queue because fewer workers are idle, on their
+    /// way to the queue, or can be started than tasks are queued.
     pub(crate) fn is_saturated(&self) -> bool {
         let view = self.view();
         let startable = view.capacity.saturating_sub(view.live);
         let free = (view.parked + view.searching).saturating_add(startable);
-        view.paused || view.queued > free
+        view.paused || view.queued > free || self.wait_queue.len() > 0
     }
 
     /// Number of accepted tasks that have not started.
@@ -562,6 +562,13 @@ impl<J> State<J> {
         // First, because a released pool is never paused: its tasks run, or are dropped by a `release_now`.
         self.resume(effects);
         for entry in self.wait_queue.take_all() {
+            // A task that continues a running one is part of it. It may take the place of one more than the pool has room for.
+            if entry.is_continuation() {
+                if let Some((Request::Task(job), _)) = entry.claim(self.number) {
+                    self.accept(job, effects);
+                }
+                continue;
+            }
             // A request that was served by another pool, or that its owner is withdrawing, has left its entry.
             let (given_back, waiter) = entry.give_back();
             self.counts.refused += u64::from(given_back);

@@ -63,8 +63,18 @@ pub struct WaiterEntry<J> {
     inner: Mutex<Inner<J>>,
     /// For an entry in several wait queues: where its waiting request is counted.
     waiter_count: Option<Arc<WaiterCount>>,
-    /// For a scheduler's task: it does not count towards the maximum number of waiters.
-    uncounted: bool,
+    kind: Kind,
+}
+
+/// Who entered a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A call, which waits for the outcome.
+    Call,
+    /// Nobody waits. It does not count towards the maximum number of waiters.
+    Task,
+    /// The same, and the task continues one that the pool runs. So a release accepts it.
+    Continuation,
 }
 
 /// Number of entries in several wait queues that hold a request.
@@ -88,7 +98,7 @@ impl WaiterCount {
 
 struct Inner<J> {
     stage: Stage<J>,
-    /// The waiter to wake when the request leaves. `None` for a scheduler's task, and for a future that has not been
+    /// The waiter to wake when the request leaves. `None` for a task that nobody waits with, and for a future that has not been
     /// polled since it entered the queue.
     waiter: Option<Waiter>,
 }
@@ -112,19 +122,24 @@ type Served<J> = WaitResult<Request<J>, usize>;
 impl<J> WaiterEntry<J> {
     /// Creates an entry whose owner sleeps on `parker`.
     pub fn of_thread(request: Request<J>, parker: Parker) -> Arc<Self> {
-        Self::new(request, Some(Waiter::Thread(parker)), None, false)
+        Self::new(request, Some(Waiter::Thread(parker)), None, Kind::Call)
     }
 
     /// Creates an entry whose owner is polled; [`poll`](WaiterEntry::poll) registers its waker.
     pub fn of_future(request: Request<J>) -> Arc<Self> {
         // No waiter before the first poll, because there is no waker yet.
-        Self::new(request, None, None, false)
+        Self::new(request, None, None, Kind::Call)
     }
 
-    /// Creates an entry that is not counted as waiting and whose owner is not woken.
-    pub(crate) fn of_scheduled_task(job: J) -> Arc<Self> {
-        // No waiter: the scheduler learns of the start from the task, so nobody must be woken.
-        Self::new(Request::Task(job), None, None, true)
+    /// Creates an entry that is not counted as waiting and whose owner, a scheduler or a sub-queue, is not woken.
+    pub(crate) fn of_task(job: J) -> Arc<Self> {
+        // No waiter: the owner learns of the start from the task, so nobody must be woken.
+        Self::new(Request::Task(job), None, None, Kind::Task)
+    }
+
+    /// The same, for a task that continues one that the pool runs.
+    pub(crate) fn of_continuation(job: J) -> Arc<Self> {
+        Self::new(Request::Task(job), None, None, Kind::Continuation)
     }
 
     /// Creates an entry for several wait queues.
@@ -139,7 +154,7 @@ impl<J> WaiterEntry<J> {
             request,
             sleeper.map(Waiter::Thread),
             Some(waiter_count),
-            false,
+            Kind::Call,
         )
     }
 
@@ -147,7 +162,7 @@ impl<J> WaiterEntry<J> {
         request: Request<J>,
         waiter: Option<Waiter>,
         waiter_count: Option<Arc<WaiterCount>>,
-        uncounted: bool,
+        kind: Kind,
     ) -> Arc<Self> {
         Arc::new(Self {
             done: AtomicBool::new(false),
@@ -156,13 +171,18 @@ impl<J> WaiterEntry<J> {
                 waiter,
             }),
             waiter_count,
-            uncounted,
+            kind,
         })
     }
 
-    /// Whether the entry is a scheduler's task.
-    pub(crate) fn is_scheduled_task(&self) -> bool {
-        self.uncounted
+    /// Whether no call waits for the entry.
+    pub(crate) fn is_task(&self) -> bool {
+        self.kind != Kind::Call
+    }
+
+    /// Whether the entry's task continues one that the pool runs.
+    pub(crate) fn is_continuation(&self) -> bool {
+        self.kind == Kind::Continuation
     }
 
     /// Step Q2: takes the request for the pool of this number, and the waiter to wake. Returns `None` if the request has
@@ -350,22 +370,22 @@ impl<J> WaitQueue<J> {
 
     /// Appends an entry. Returns the ticket for [`remove`](WaitQueue::remove).
     pub fn push(&mut self, entry: Arc<WaiterEntry<J>>) -> u64 {
-        // A due task of a scheduler must not be refused, and must not use up the places of callers either.
-        self.uncounted += usize::from(entry.uncounted);
+        // A task that nobody waits with must not be refused, and must not use up the places of callers either.
+        self.uncounted += usize::from(entry.is_task());
         self.entries.push(entry)
     }
 
     /// Removes and returns the head.
     pub fn pop(&mut self) -> Option<Arc<WaiterEntry<J>>> {
         let entry = self.entries.pop()?;
-        self.uncounted -= usize::from(entry.uncounted);
+        self.uncounted -= usize::from(entry.is_task());
         Some(entry)
     }
 
     /// Removes and returns the entry with this ticket, if it is still there. O(log n) amortised.
     pub fn remove(&mut self, ticket: u64) -> Option<Arc<WaiterEntry<J>>> {
         let entry = self.entries.remove(ticket)?;
-        self.uncounted -= usize::from(entry.uncounted);
+        self.uncounted -= usize::from(entry.is_task());
         Some(entry)
     }
 

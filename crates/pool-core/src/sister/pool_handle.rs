@@ -169,6 +169,54 @@ impl PoolHandle {
         spawn_thread(options, body)
     }
 
+    /// Accepts the job, or lets it wait for room in the wait queue while the caller goes on. May start a thread, or wait for
+    /// the start of the first.
+    ///
+    /// # Errors
+    /// As [`accept`](Self::accept), except `Full`. The job is dropped.
+    pub fn line_up(&self, job: Task) -> Result<(), SubmitError> {
+        let accepted = self.admit_or_enqueue(job, WaiterEntry::of_task);
+        accepted.map_err(|(why, _job)| why.reason().with(()))
+    }
+
+    /// The same for a job that continues a task which the calling worker runs. So a released pool accepts it, too, as long as
+    /// it has a worker and does not discard tasks.
+    ///
+    /// # Errors
+    /// As [`line_up`](Self::line_up).
+    pub fn follow(&self, job: Task) -> Result<(), SubmitError> {
+        let accepted = self.admit_or_enqueue(job, WaiterEntry::of_continuation);
+        accepted.or_else(|(why, job)| {
+            let mut job = Some(job);
+            self.0.section(|state, effects| {
+                // The caller's worker is live, so its pool has not ended. Another member of a group may have.
+                if !state.open && state.live > 0 && !state.discards {
+                    job.take()
+                        .into_iter()
+                        .for_each(|job| state.accept(job, effects));
+                }
+            });
+            job.map_or(Ok(()), |_job| Err(why.reason().with(())))
+        })
+    }
+
+    fn admit_or_enqueue(
+        &self,
+        job: Task,
+        entry: fn(Task) -> Arc<WaiterEntry<Task>>,
+    ) -> Result<(), (Closed, Task)> {
+        // A rejected job is returned, because its drop is user code.
+        let admitted = self.0.admit(job, |state, why, job| match why {
+            // In the section that found the pool full: otherwise room freed in between would not reach the task.
+            Closed::Full => {
+                state.enqueue_waiter(entry(job));
+                Ok(())
+            }
+            why => Err((why, job)),
+        });
+        admitted.or_else(|decided| decided)
+    }
+
     /// Demand for workers, and the capacity. Takes a section, which also updates the flag that
     /// [`is_wanted`](Self::is_wanted) reads.
     pub fn demand(&self) -> (Demand, usize) {
@@ -384,7 +432,7 @@ impl PoolHandle {
             Closed::Full => {
                 // In the section that found the pool full: otherwise room freed in between would not
                 // reach the task.
-                let entry = WaiterEntry::of_scheduled_task(job);
+                let entry = WaiterEntry::of_task(job);
                 let number = state.enqueue_waiter(Arc::clone(&entry));
                 let core = Arc::clone(&self.0);
                 (

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use pool_core::internals::{
     Entered, Outcome, PoolHandle, ReleaseListener, Resolve, ScheduledTask, TaskContext, TaskResult,
+    plain_job,
 };
 use pool_core::{ManualClock, SubmitError};
 use sync_shim::Parker;
@@ -310,6 +311,17 @@ fn a_withdrawn_errand_racing_the_hand_over_loses_no_room() {
     assert_eq!(stats.refused, 0, "it was taken back, not refused");
     end(&pool);
     assert_eq!(Arc::strong_count(&task), 1);
+}
+
+/// A task that submits the next one at a full pool, against a release: it waits for room, or finds the pool released.
+#[testkit::model(preemptions = 2)]
+fn a_continuation_racing_a_release_runs() {
+    let (pool, runs) = (untimed(1).queue_depth(0).build().unwrap(), Runs::new());
+    let (handle, next) = (PoolHandle::of(&pool), plain_job(runs.task()));
+    pool.submit(move || handle.follow(next).unwrap()).unwrap();
+    pool.release();
+    pool.wait_released().unwrap();
+    assert_eq!(runs.count(), 1);
 }
 
 /// An errand that counts its runs.

@@ -19,47 +19,34 @@ use std::time::{Duration, Instant};
 
 use sync_shim::Parker;
 use sync_shim::thread::SystemThread;
-#[cfg(not(anthill_loom))]
-use sync_shim::{Clock, MonotonicClock};
 
 use super::{LONGEST_PATIENCE, within};
 
-/// First nap of a scout. Each further one takes twice as long, up to `LONGEST_NAP`.
-const FIRST_NAP: Duration = Duration::from_millis(1);
-#[cfg(not(anthill_loom))]
-const LONGEST_NAP: Duration = Duration::from_millis(8);
-/// Least ratio of a nap to the time of a look at the threads.
-#[cfg(not(anthill_loom))]
+/// Length of a scout's nap. Other tasks wait at most this long for its worker.
+pub(super) const NAP: Duration = Duration::from_millis(1);
+/// Longest time between two looks at threads of which none has to begin or to end.
+const LONGEST_PAUSE: Duration = Duration::from_millis(8);
+/// Least ratio of the time between two looks to the time that a look takes.
 const SHARE: u32 = 32;
 
-/// Length of a scout's naps.
-pub(super) struct Nap(Duration);
+/// The threads that run pieces, to look at without the lock.
+pub(super) struct Look(Vec<SystemThread>);
 
-impl Nap {
-    pub(super) fn new() -> Self {
-        Self(FIRST_NAP)
-    }
+/// Result of a look.
+pub(super) struct Seen {
+    /// Number of threads that do not sleep.
+    runnable: usize,
+    took: Duration,
+}
 
-    /// Counts the threads that do not sleep, and makes the next nap longer.
-    #[cfg(not(anthill_loom))]
-    pub(super) fn look(&mut self, threads: &[SystemThread]) -> usize {
-        let began = MonotonicClock.now();
-        let runnable = threads.iter().filter(|thread| thread.is_runnable()).count();
-        let took = MonotonicClock.now().saturating_duration_since(began);
-        self.0 = (self.0 * 2)
-            .min(LONGEST_NAP)
-            .max(took.saturating_mul(SHARE));
-        runnable
-    }
-
-    #[cfg(anthill_loom)]
-    pub(super) fn look(&mut self, _: &[SystemThread]) -> usize {
-        self.0 *= 2;
-        0
-    }
-
-    pub(super) fn length(&self) -> Duration {
-        self.0
+impl Look {
+    pub(super) fn count(&self) -> Seen {
+        let began = Instant::now();
+        let runnable = self.0.iter().filter(|thread| thread.is_runnable()).count();
+        Seen {
+            runnable,
+            took: began.elapsed(),
+        }
     }
 }
 
@@ -72,6 +59,12 @@ pub(super) struct Crew {
     /// Wakes the scout.
     scout: Option<Parker>,
     progress: Progress,
+    /// Time of the next look. `None` before the first one.
+    due: Option<Instant>,
+    /// Time from the last look to the next.
+    pause: Duration,
+    /// A drain task is looking.
+    is_looking: bool,
 }
 
 /// Detects pieces that wait for others without sleeping, such as spin loops: no piece ends.
@@ -100,6 +93,9 @@ impl Crew {
             threads: Vec::new(),
             scout: None,
             progress: Progress::NONE,
+            due: None,
+            pause: NAP,
+            is_looking: false,
         }
     }
 
@@ -132,6 +128,12 @@ impl Crew {
         joins
     }
 
+    /// Adds a thread beyond those that may run pieces.
+    #[cfg(all(test, not(anthill_loom)))]
+    pub(super) fn join_surplus(&mut self, thread: SystemThread) {
+        self.threads.push(thread);
+    }
+
     /// Uncounts a drain task. The caller wakes the scout, without the lock.
     #[must_use]
     pub(super) fn leave(&mut self, thread: SystemThread) -> Option<Parker> {
@@ -153,28 +155,48 @@ impl Crew {
         self.scout = None;
     }
 
-    /// The threads that run pieces, to look at without the lock.
-    pub(super) fn threads(&self) -> Vec<SystemThread> {
-        self.threads.clone()
+    /// Begins a look if one is due, and may make the crew grow or shrink. The caller looks without the lock.
+    pub(super) fn begin_look(&mut self) -> Option<Look> {
+        let has_use = self.scout.is_some() || self.threads.len() > self.cores;
+        if !has_use || self.is_looking || self.due.is_some_and(|due| Instant::now() < due) {
+            return None;
+        }
+        self.is_looking = true;
+        Some(Look(self.threads.clone()))
     }
 
-    /// Decides how many drain tasks may run pieces, when `runnable` of their threads do not sleep.
-    pub(super) fn adapt(&mut self, runnable: usize) {
+    /// Decides how many drain tasks may run pieces.
+    pub(super) fn end_look(&mut self, seen: &Seen) {
+        let before = self.allowed;
+        self.adapt(seen.runnable);
+        let pause = if self.allowed == before {
+            (self.pause * 2).min(LONGEST_PAUSE)
+        } else {
+            NAP
+        };
+        // A look may have taken so long because its thread waited for a core.
+        self.pause = pause.max(seen.took.saturating_mul(SHARE).min(LONGEST_PATIENCE));
+        self.due = Instant::now().checked_add(self.pause);
+        self.is_looking = false;
+    }
+
+    fn adapt(&mut self, runnable: usize) {
         let (now, progress) = (self.threads.len(), &mut self.progress);
         if progress.is_made {
             *progress = Progress::NONE;
         }
-        if runnable == 0 {
-            self.allowed = now.saturating_mul(2).max(self.cores); // All sleep, so their number says nothing yet.
+        let allowed = if runnable == 0 {
+            now.saturating_mul(2) // All sleep, so their number says nothing yet.
         } else if runnable < self.cores {
-            self.allowed = now + (self.cores - runnable);
+            now + (self.cores - runnable)
         } else if !within(progress.patience, &mut progress.since) {
             progress.since = None;
             progress.patience *= 2;
-            self.allowed = now + 1;
+            now + 1
         } else {
-            self.allowed = now.saturating_sub(runnable - self.cores).max(self.cores);
-        }
+            now.saturating_sub(runnable - self.cores)
+        };
+        self.allowed = allowed.max(self.cores);
     }
 }
 
@@ -220,7 +242,7 @@ mod tests {
         crew.adapt(2);
         assert_eq!(crew.allowed, 3);
         crew.progress.patience = LONGEST_PATIENCE;
-        crew.progress.since = MonotonicClock.now().checked_sub(2 * LONGEST_PATIENCE);
+        crew.progress.since = Instant::now().checked_sub(2 * LONGEST_PATIENCE);
         crew.adapt(2);
         assert_eq!(
             (crew.allowed, crew.progress.patience),
@@ -262,13 +284,52 @@ mod tests {
         assert_eq!(crew.threads.len(), 0);
     }
 
+    /// A look that saw this many threads run.
+    fn seen(runnable: usize) -> Seen {
+        let took = Duration::ZERO;
+        Seen { runnable, took }
+    }
+
     #[test]
-    fn naps_become_longer_and_are_long_beside_the_looks() {
-        let mut nap = Nap::new();
-        assert_eq!(nap.length(), FIRST_NAP);
-        for _ in 0..9 {
-            nap.look(&[SystemThread::current(); 1]);
+    fn a_crew_with_a_scout_or_more_threads_than_cores_is_looked_at_by_one_at_a_time() {
+        let parker = Parker::of_thread();
+        let mut idle = crew(2, 2);
+        assert!(idle.begin_look().is_none());
+        assert!(idle.begin_to_scout(&parker) && idle.begin_look().is_some());
+        assert!(idle.begin_look().is_none(), "somebody looks");
+        let mut large = crew(2, 3);
+        let look = large.begin_look().expect("one is too many");
+        assert_eq!(look.count().runnable, 3);
+        large.end_look(&seen(3));
+        assert!(large.has_too_many());
+        assert!(large.begin_look().is_none(), "not yet");
+        large.due = Some(Instant::now());
+        assert!(large.begin_look().is_some());
+    }
+
+    #[test]
+    fn looks_become_rarer_while_nothing_changes_and_cost_a_small_share_of_the_time() {
+        let mut crew = crew(2, 2);
+        for pause in [2, 4, 8, 8] {
+            crew.end_look(&seen(2));
+            assert_eq!(crew.pause, Duration::from_millis(pause));
         }
-        assert!(nap.length() >= LONGEST_NAP);
+        crew.end_look(&seen(1));
+        assert_eq!(crew.pause, NAP, "it has become larger");
+        let slow = |millis| Seen {
+            runnable: 1,
+            took: Duration::from_millis(millis),
+        };
+        crew.end_look(&slow(1));
+        assert_eq!(crew.pause, Duration::from_millis(SHARE.into()));
+        crew.end_look(&slow(100));
+        assert_eq!(crew.pause, LONGEST_PATIENCE, "it waited for a core");
+    }
+
+    #[test]
+    fn a_crew_smaller_than_the_cores_may_grow_to_them() {
+        let mut crew = crew(4, 1);
+        crew.adapt(3); // Others have left since the look.
+        assert_eq!(crew.allowed, 4);
     }
 }

@@ -40,6 +40,8 @@ struct Keeps {
     wanted: Lock<(Demand, usize)>,
     /// Called when a drain task asks whether its worker is wanted.
     on_asked: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Called when a drain task asks for the demand.
+    on_wanted: OnceLock<Box<dyn Fn() + Send + Sync>>,
     tasks: Lock<Vec<DrainTask>>,
     is_full: AtomicBool,
 }
@@ -49,6 +51,7 @@ impl Keeps {
         Arc::new(Self {
             wanted: Lock::new((demand, workers)),
             on_asked: OnceLock::new(),
+            on_wanted: OnceLock::new(),
             tasks: Lock::new(Vec::new()),
             is_full: AtomicBool::new(false),
         })
@@ -61,10 +64,7 @@ impl Keeps {
 }
 
 impl Member for Arc<Keeps> {
-    fn offer(&self, task: DrainTask) -> Result<(), SubmitError> {
-        if self.is_full.load(Relaxed) {
-            return Err(SubmitError::Full(()));
-        }
+    fn offer(&self, task: DrainTask, _: By) -> Result<(), SubmitError> {
         self.tasks.lock().push(task);
         Ok(())
     }
@@ -74,6 +74,7 @@ impl Member for Arc<Keeps> {
     }
 
     fn wanted(&self) -> (Demand, usize) {
+        self.on_wanted.get().into_iter().for_each(|call| call());
         *self.wanted.lock()
     }
 
@@ -84,6 +85,10 @@ impl Member for Arc<Keeps> {
 
     fn is_saturated(&self) -> bool {
         false
+    }
+
+    fn is_full(&self) -> bool {
+        self.is_full.load(Relaxed)
     }
 
     fn has_worker(&self) -> bool {
@@ -99,7 +104,7 @@ impl Member for Arc<Keeps> {
 struct Panics;
 
 impl Member for Panics {
-    fn offer(&self, _: DrainTask) -> Result<(), SubmitError> {
+    fn offer(&self, _: DrainTask, _: By) -> Result<(), SubmitError> {
         resume_unwind(Box::new("the pool"))
     }
 
@@ -116,6 +121,10 @@ impl Member for Panics {
     }
 
     fn is_saturated(&self) -> bool {
+        false
+    }
+
+    fn is_full(&self) -> bool {
         false
     }
 
@@ -203,39 +212,22 @@ fn a_drain_task_leaves_its_worker_to_others_after_its_turn_and_comes_again() {
     assert_eq!(after_one_task(Demand::Others), (2, 1, vec![true]));
 }
 
-/// Runs a drain task with three pieces at a pool that others want and that is full. Returns the number of pieces left.
-fn left_at_a_full_pool(depart: impl FnOnce(&SubQueue<Pieces>)) -> usize {
-    let keeps = Keeps::new(Demand::Others, 1);
-    let queue = queue(&keeps, 3, |_| ());
-    queue.offer(|_| ()).expect("nothing was asked yet");
-    keeps.is_full.store(true, Relaxed);
-    depart(&queue);
-    run(keeps.task());
-    assert_eq!(queue.state.lock().lanes.drainers(), 0);
-    assert_eq!(keeps.tasks.lock().len(), 0);
-    queue.look(|pieces| pieces.pending())
-}
-
 #[test]
-fn the_last_drain_task_goes_on_while_the_owner_is_away_from_a_full_pool() {
-    assert_eq!(
-        left_at_a_full_pool(|queue| assert!(!queue.is_deserted())),
-        0
-    );
-    assert_eq!(
-        left_at_a_full_pool(|queue| assert!(!queue.is_stranded())),
-        0
-    );
-    assert_eq!(
-        left_at_a_full_pool(|_| ()),
-        2,
-        "the owner submits the next one"
-    );
-    let fetched = |queue: &SubQueue<Pieces>| {
-        queue.is_deserted();
-        queue.state.lock().is_away = false;
+fn one_more_drain_task_waits_at_a_full_pool_but_not_the_first_one() {
+    let keeps = Keeps::new(Demand::Others, 3);
+    let queue = queue(&keeps, 3, |_| ());
+    let waiting = || {
+        queue.offer(|_| ()).expect("it is open");
+        keeps.tasks.lock().len()
     };
-    assert_eq!(left_at_a_full_pool(fetched), 2);
+    keeps.is_full.store(true, Relaxed);
+    assert_eq!(waiting(), 0, "it would outlast the owner");
+    keeps.is_full.store(false, Relaxed);
+    assert_eq!(waiting(), 1);
+    keeps.is_full.store(true, Relaxed);
+    assert_eq!(waiting(), 1, "one waits");
+    run(keeps.task()); // Before its piece it submits the next one, and its turn ends while others want the worker.
+    assert_eq!((waiting(), queue.look(|pieces| pieces.pending())), (2, 2));
 }
 
 #[test]
@@ -253,6 +245,48 @@ fn a_scout_that_leaves_its_worker_to_others_comes_again_and_ends_no_turn() {
         drop(state);
         drop(keeps.task());
     }
+}
+
+#[test]
+fn a_scout_joins_a_crew_with_room_before_it_leaves_its_worker_to_others() {
+    let ran = Arc::new(Lock::new(0));
+    let (counter, keeps) = (Arc::clone(&ran), Keeps::new(Demand::Others, 2));
+    let queue = queue_on(1, &keeps, 3, move |_| *counter.lock() += 1);
+    let running = SystemThread::current();
+    assert!(queue.state.lock().crew.join(running));
+    queue.offer(|_| ()).expect("nothing was asked yet");
+    let scout = keeps.task();
+    let leaves = Arc::clone(&queue);
+    assert!(
+        keeps
+            .on_wanted
+            .set(Box::new(move || _ = leaves.state.lock().crew.leave(running)))
+            .is_ok()
+    );
+    run(scout);
+    assert_eq!(*ran.lock(), 1);
+}
+
+#[test]
+fn a_surplus_drain_task_becomes_the_scout_if_there_is_none() {
+    let keeps = Keeps::new(Demand::None, 1);
+    let queue = queue_on(1, &keeps, 3, |_| ());
+    queue.offer(|_| ()).expect("nothing was asked yet");
+    let task = keeps.task();
+    // At the end of its turn another one runs pieces, which leaves while the scout naps.
+    let (other, is_there) = (Arc::clone(&queue), AtomicBool::new(false));
+    let come_and_go = move || {
+        let crew = &mut other.state.lock().crew;
+        if is_there.swap(true, Relaxed) {
+            let _ = crew.leave(SystemThread::current());
+        } else {
+            crew.join_surplus(SystemThread::current());
+        }
+    };
+    assert!(keeps.on_wanted.set(Box::new(come_and_go)).is_ok());
+    run(task);
+    let state = queue.state.lock();
+    assert_eq!((state.backlog.pending(), state.lanes.drainers()), (0, 0));
 }
 
 #[test]
