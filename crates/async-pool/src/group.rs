@@ -13,21 +13,22 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
-use std::mem::replace;
+use std::mem::{replace, take};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use pool_core::internals::{EventFuture, EventWait, Events, WakeList};
-use pool_core::{JoinError, SubmitError, Timeout, WaitError};
+use pool_core::{CancelToken, JoinError, SubmitError, Timeout, WaitError};
 use slab::Slab;
 use sync_shim::Mutex;
 use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
-use sync_shim::foreign::drop_quietly;
+use sync_shim::foreign::{discard, drop_quietly, guarded};
 
 use crate::family::Want;
 use crate::task::{Futures, Starts};
+use crate::waits::Patience;
 use crate::worker::Shared;
 use crate::{AsyncWorkerPool, JoinHandle, Permit};
 
@@ -68,6 +69,8 @@ pub struct TaskGroup<V: Send + 'static, R = Futures> {
 struct Group<V> {
     state: Mutex<State<V>>,
     pool: Arc<Shared>,
+    /// Ends the waits for room of calls that add a task. Cancelled after the state, without its lock.
+    token: CancelToken,
     /// Whether a call in a forked child has returned `Forked`.
     is_forked: AtomicBool,
 }
@@ -89,6 +92,8 @@ struct State<V> {
     /// Whether the first member that fails cancels the group.
     cancels: bool,
     is_cancelled: bool,
+    /// The first failure that a wait for all tasks has taken. The wait itself may be given up.
+    failure: Option<Joined<V>>,
 }
 
 struct Slot<V> {
@@ -244,12 +249,26 @@ impl<V> Group<V> {
     }
 
     fn change(&self, change: impl FnOnce(&mut State<V>)) {
+        self.section(|state, wakes| {
+            change(state);
+            state.on_end.set_all(wakes);
+        });
+    }
+
+    /// Changes the state, then wakes waiters without the lock.
+    fn section<T>(&self, change: impl FnOnce(&mut State<V>, &mut WakeList) -> T) -> T {
         let mut wakes = WakeList::default();
         let mut state = self.state.lock();
-        change(&mut state);
-        state.on_end.set_all(&mut wakes);
+        let changed = change(&mut state, &mut wakes);
+        let is_cancelled = state.is_cancelled;
         drop(state);
+        // USER CODE: wakers. Panics are caught.
         wakes.wake_all();
+        if is_cancelled {
+            // USER CODE: wakers. A panic must not cost the caller what has changed.
+            _ = guarded(|| self.token.cancel()).map_err(discard);
+        }
+        changed
     }
 }
 
@@ -265,13 +284,9 @@ impl<V> Drop for Report<V> {
         if !self.group.pool.process.is_current() {
             return;
         }
-        let mut wakes = WakeList::default();
+        let (key, failed) = (self.key, self.failed);
         self.group
-            .state
-            .lock()
-            .end(self.key, self.failed, &mut wakes);
-        // USER CODE: wakers. Panics are caught.
-        wakes.wake_all();
+            .section(|state, wakes| state.end(key, failed, wakes));
     }
 }
 
@@ -294,10 +309,9 @@ impl<V> Drop for Spawning<V> {
             return;
         }
         let party = self.handle.take().map_or(Party::Gone, Party::Holds);
-        let mut wakes = WakeList::default();
-        self.group.state.lock().settle(self.key, party, &mut wakes);
-        // USER CODE: wakers. Panics are caught.
-        wakes.wake_all();
+        let key = self.key;
+        self.group
+            .section(|state, wakes| state.settle(key, party, wakes));
     }
 }
 
@@ -377,8 +391,10 @@ impl<R: Clone> AsyncWorkerPool<R> {
                     on_end: Events::new(),
                     cancels: false,
                     is_cancelled: false,
+                    failure: None,
                 }),
                 pool: Arc::clone(self.shared()),
+                token: CancelToken::new(),
                 is_forked: AtomicBool::new(false),
             }),
         }
@@ -392,7 +408,7 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
         self
     }
 
-    /// Adds a task. Blocks while the pool is full.
+    /// Adds a task. Blocks while the pool is full, until the group is cancelled.
     ///
     /// # Errors
     /// Returns the task: [`Cancelled`](SubmitError::Cancelled) if the group was cancelled, also by a failure; otherwise see
@@ -401,7 +417,7 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
     where
         R: Starts<T, Value = V>,
     {
-        self.adopt(task, AsyncWorkerPool::spawn)
+        self.adopt(task, Patience::Unless(None, &self.group.token))
     }
 
     /// Adds a task. Never blocks.
@@ -412,7 +428,7 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
     where
         R: Starts<T, Value = V>,
     {
-        self.adopt(task, AsyncWorkerPool::try_spawn)
+        self.adopt(task, Patience::None)
     }
 
     /// Adds a task. Blocks while the pool is full, for a `Duration` or until an `Instant`.
@@ -427,7 +443,8 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
     where
         R: Starts<T, Value = V>,
     {
-        self.adopt(task, |pool, member| pool.spawn_timeout(member, timeout))
+        let deadline = timeout.into().deadline(&*self.group.pool.clock);
+        self.adopt(task, Patience::Unless(deadline, &self.group.token))
     }
 
     /// Async version of [`spawn`](Self::spawn). The task belongs to the group once the future is ready.
@@ -444,8 +461,10 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
         R: Starts<T, Value = V>,
     {
         let member = self.member(task);
-        let accepted =
-            member.map(|(member, spawning)| (self.pool.spawn_async_owned(member), spawning));
+        let accepted = member.map(|(member, spawning)| {
+            let accepted = self.pool.spawn_async_owned(member, &self.group.token);
+            (accepted, spawning)
+        });
         async move {
             let (accepted, spawning) = accepted?;
             spawning.succeed(accepted.await.map_err(task_of)?);
@@ -456,16 +475,14 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
     fn adopt<T: Send + 'static>(
         &self,
         task: T,
-        spawn: impl FnOnce(
-            &AsyncWorkerPool<Members<R>>,
-            Member<T, V>,
-        ) -> Result<JoinHandle<V>, SubmitError<Member<T, V>>>,
+        patience: Patience<'_>,
     ) -> Result<(), SubmitError<T>>
     where
         R: Starts<T, Value = V>,
     {
         let (member, spawning) = self.member(task)?;
-        spawning.succeed(spawn(&self.pool, member).map_err(task_of)?);
+        let accepted = self.pool.put_joinable(member, patience);
+        spawning.succeed(accepted.map_err(task_of)?);
         Ok(())
     }
 
@@ -522,7 +539,7 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
     /// returned.
     pub fn cancel(&self) {
         if self.group.pool.process.is_current() {
-            self.group.state.lock().cancel();
+            self.group.section(|state, _| state.cancel());
         }
     }
 
@@ -632,23 +649,42 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
     /// # Errors
     /// The first error, after all tasks have ended. See [`next`](Self::next) for own workers and forked children.
     pub fn wait(&self) -> Result<(), JoinError> {
-        let mut first = Ok(());
         while let Some(ended) = self.next() {
-            first = first.and(ended.map(drop));
+            self.keep_failure(ended, |_| false);
         }
-        first
+        self.take_failure()
+            .map_or(Ok(()), |failed| failed.map(drop))
     }
 
-    /// Async version of [`wait`](Self::wait).
+    /// Async version of [`wait`](Self::wait). If the future is dropped, the next wait for all tasks returns the first error.
     ///
     /// # Errors
     /// Those of [`wait`](Self::wait).
     pub async fn wait_async(&self) -> Result<(), JoinError> {
-        let mut first = Ok(());
         while let Some(ended) = self.next_async().await {
-            first = first.and(ended.map(drop));
+            self.keep_failure(ended, |_| false);
         }
-        first
+        self.take_failure()
+            .map_or(Ok(()), |failed| failed.map(drop))
+    }
+
+    /// Keeps the result of a task that has ended, if it is the first failure.
+    fn keep_failure(&self, ended: Joined<V>, is_failure: fn(&V) -> bool) {
+        let mut unneeded = Some(ended);
+        if unneeded
+            .as_ref()
+            .is_some_and(|ended| ended.as_ref().map_or(true, is_failure))
+        {
+            let mut state = self.group.state.lock();
+            if state.failure.is_none() {
+                state.failure = unneeded.take();
+            }
+        }
+        drop(unneeded);
+    }
+
+    fn take_failure(&self) -> Option<Joined<V>> {
+        self.group.state.lock().failure.take()
     }
 }
 
@@ -687,33 +723,24 @@ impl<T: Send + 'static, E: Send + 'static, R: Clone> TaskGroup<Result<T, E>, R> 
     /// # Errors
     /// The error of a task that has panicked, or was cancelled before any other failed.
     pub fn wait_ok(&self) -> Result<Result<(), E>, JoinError> {
-        let mut first = Ok(Ok(()));
         while let Some(ended) = self.next() {
-            first = first_failure(first, ended);
+            self.keep_failure(ended, Result::is_err);
         }
-        first
+        self.take_failure()
+            .map_or(Ok(Ok(())), |failed| failed.map(|result| result.map(drop)))
     }
 
-    /// Async version of [`wait_ok`](Self::wait_ok).
+    /// Async version of [`wait_ok`](Self::wait_ok). If the future is dropped, the next wait for all tasks returns the first
+    /// failure.
     ///
     /// # Errors
     /// Those of [`wait_ok`](Self::wait_ok).
     pub async fn wait_ok_async(&self) -> Result<Result<(), E>, JoinError> {
-        let mut first = Ok(Ok(()));
         while let Some(ended) = self.next_async().await {
-            first = first_failure(first, ended);
+            self.keep_failure(ended, Result::is_err);
         }
-        first
-    }
-}
-
-pub(crate) fn first_failure<T, E>(
-    first: Joined<Result<(), E>>,
-    ended: Joined<Result<T, E>>,
-) -> Joined<Result<(), E>> {
-    match first {
-        Ok(Ok(())) => ended.map(|result| result.map(drop)),
-        failed => failed,
+        self.take_failure()
+            .map_or(Ok(Ok(())), |failed| failed.map(|result| result.map(drop)))
     }
 }
 
@@ -726,16 +753,17 @@ impl<V: Send + 'static, R> Drop for TaskGroup<V, R> {
         if !self.group.pool.process.is_current() {
             return;
         }
-        let mut state = self.group.state.lock();
-        state.cancel();
-        let keys: Vec<_> = state.running.iter().map(|(key, _)| key).collect();
-        let running: Vec<_> = keys
-            .into_iter()
-            .filter_map(|key| state.detach(key))
-            .collect();
-        let ended = std::mem::take(&mut state.ended);
-        drop(state);
-        drop((running, ended));
+        let left = self.group.section(|state, _| {
+            state.cancel();
+            let keys: Vec<_> = state.running.iter().map(|(key, _)| key).collect();
+            let running: Vec<_> = keys
+                .into_iter()
+                .filter_map(|key| state.detach(key))
+                .collect();
+            (running, take(&mut state.ended), state.failure.take())
+        });
+        // USER CODE: the drops of values and errors. A panic is caught.
+        drop_quietly(left);
     }
 }
 

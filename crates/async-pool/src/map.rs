@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 use pool_core::{JoinError, SubmitError};
 
-use crate::group::{Next, first_failure};
+use crate::group::Next;
 use crate::task::Futures;
 use crate::{AsyncPool, JoinHandle, Permit, TaskGroup};
 
@@ -330,5 +330,15 @@ impl<F: Future<Output: Send + 'static>> fmt::Debug for Map<'_, F> {
             .field("limit", &self.limit)
             .field("window", &self.window.len())
             .finish_non_exhaustive()
+    }
+}
+
+fn first_failure<T, E>(
+    first: Result<Result<(), E>, JoinError>,
+    ended: Result<Result<T, E>, JoinError>,
+) -> Result<Result<(), E>, JoinError> {
+    match first {
+        Ok(Ok(())) => ended.map(|result| result.map(drop)),
+        failed => failed,
     }
 }

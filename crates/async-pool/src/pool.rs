@@ -11,8 +11,8 @@ use pool_core::internals::{
     Joined, PanicHook, Promised, TaskContext, Waiter, WaiterEntry, join, look_before_join, poll,
 };
 use pool_core::{
-    BuildError, Capacity, Clock, DropPolicy, JoinError, QueueDepth, SubmitError, TaskPanic,
-    Timeout, TuneError, WaitError,
+    BuildError, CancelToken, Capacity, Clock, DropPolicy, JoinError, QueueDepth, SubmitError,
+    TaskPanic, Timeout, TuneError, WaitError,
 };
 use sync_shim::Mutex;
 use sync_shim::foreign::{discard, drop_quietly, guarded};
@@ -382,7 +382,7 @@ impl<R> AsyncWorkerPool<R> {
         }
     }
 
-    fn put<T>(&self, task: T, patience: Patience) -> Result<(), SubmitError<T>>
+    fn put<T>(&self, task: T, patience: Patience<'_>) -> Result<(), SubmitError<T>>
     where
         R: Starts<T>,
         T: Send + 'static,
@@ -394,10 +394,10 @@ impl<R> AsyncWorkerPool<R> {
         admitted.map_err(|(why, _job)| why(()).map(|()| cell.take_back()))
     }
 
-    fn put_joinable<T>(
+    pub(crate) fn put_joinable<T>(
         &self,
         task: T,
-        patience: Patience,
+        patience: Patience<'_>,
     ) -> Result<JoinHandle<R::Value>, SubmitError<T>>
     where
         R: Starts<T>,
@@ -413,7 +413,7 @@ impl<R> AsyncWorkerPool<R> {
         }
     }
 
-    fn until(&self, timeout: impl Into<Timeout>) -> Patience {
+    fn until(&self, timeout: impl Into<Timeout>) -> Patience<'static> {
         Patience::Until(timeout.into().deadline(&*self.shared().clock))
     }
 
@@ -542,33 +542,38 @@ impl<R> AsyncWorkerPool<R> {
     where
         R: Starts<T>,
     {
-        self.put_joinable_async(task, false)
+        self.put_joinable_async(task, None)
     }
 
-    /// Like [`spawn_async`](Self::spawn_async). If the wait is dropped after the future was accepted, the task is cancelled.
+    /// Like [`spawn_async`](Self::spawn_async), until the token is cancelled. If the wait is dropped after the future was
+    /// accepted, the task is cancelled.
     pub(crate) fn spawn_async_owned<T: Send + 'static>(
         &self,
         task: T,
+        token: &CancelToken,
     ) -> impl Future<Output = Result<JoinHandle<R::Value>, SubmitError<T>>> + Send + Unpin + use<R, T>
     where
         R: Starts<T>,
     {
-        self.put_joinable_async(task, true)
+        self.put_joinable_async(task, Some(token))
     }
 
     fn put_joinable_async<T: Send + 'static>(
         &self,
         task: T,
-        cancels_on_drop: bool,
+        owner: Option<&CancelToken>,
     ) -> impl Future<Output = Result<JoinHandle<R::Value>, SubmitError<T>>> + Send + Unpin + use<R, T>
     where
         R: Starts<T>,
     {
         let cell = Task::new(task, &self.runner);
-        let wait = RoomFuture::new(self.shared(), Some(Arc::clone(&cell) as Job));
+        let mut wait = RoomFuture::new(self.shared(), Some(Arc::clone(&cell) as Job));
+        if let Some(token) = owner {
+            wait = wait.unless(token);
+        }
         let mut handle =
             JoinHandle::new(Arc::clone(&cell) as Arc<dyn Joins<R::Value>>, self.shared());
-        handle.cancels_on_drop = cancels_on_drop;
+        handle.cancels_on_drop = owner.is_some();
         Answer::new(wait, move |room| {
             let mut handle = handle;
             handle.cancels_on_drop = false;
@@ -646,7 +651,7 @@ impl<R> AsyncWorkerPool<R> {
         )
     }
 
-    fn permit(&self, patience: Patience) -> Result<Permit<R>, SubmitError>
+    fn permit(&self, patience: Patience<'_>) -> Result<Permit<R>, SubmitError>
     where
         R: Clone,
     {

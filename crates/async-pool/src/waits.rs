@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use pool_core::internals::{EventFuture, EventWait, Events, Request, WaiterEntry};
-use pool_core::{SubmitError, WaitError};
+use pool_core::{CancelToken, Cancelled, SubmitError, WaitError};
 use sync_shim::Parker;
 use sync_shim::foreign::{drop_quietly, guarded};
 
@@ -21,9 +21,11 @@ use crate::worker::Shared;
 
 /// How long a call may wait for room.
 #[derive(Clone, Copy)]
-pub(crate) enum Patience {
+pub(crate) enum Patience<'a> {
     None,
     Until(Option<Instant>),
+    /// The same, or until the token is cancelled.
+    Unless(Option<Instant>, &'a CancelToken),
 }
 
 /// The reason for which a call got no room, and its task, unless it was for a permit.
@@ -38,7 +40,7 @@ impl Shared {
     pub(crate) fn admit(
         self: &Arc<Self>,
         mut job: Option<Job>,
-        patience: Patience,
+        patience: Patience<'_>,
     ) -> Result<(), Refused> {
         if !self.process.is_current() {
             return Err((SubmitError::Forked, job));
@@ -46,8 +48,10 @@ impl Shared {
         let Err(why) = self.find_room(&mut job) else {
             return Ok(());
         };
-        let Patience::Until(deadline) = patience else {
-            return self.refuse(why, job);
+        let (deadline, token) = match patience {
+            Patience::None => return self.refuse(why, job),
+            Patience::Until(deadline) => (deadline, None),
+            Patience::Unless(deadline, token) => (deadline, Some(token)),
         };
         if !why(()).is_full() || self.is_own_worker() {
             return self.refuse(why, job);
@@ -58,7 +62,22 @@ impl Shared {
             Err(why) => self.refuse(why, job),
             Ok(None) => Ok(()),
             Ok(Some(ticket)) => {
-                self.wait_for_room(&entry, ticket, &parker, deadline, job.is_none())
+                let is_for_permit = job.is_none();
+                // USER CODE: `Clock::park_until`.
+                let waited = guarded(|| entry.wait(&parker, &*self.clock, deadline, token));
+                let outcome = waited.unwrap_or_else(|payload| {
+                    self.leave(&entry, ticket, is_for_permit);
+                    resume_unwind(payload)
+                });
+                match outcome {
+                    Some(outcome) => outcome_of(outcome).map(|_| ()),
+                    None if token.is_some_and(CancelToken::is_cancelled) => self
+                        .end_wait(&entry, ticket, SubmitError::Cancelled)
+                        .map(|_| ()),
+                    None => self
+                        .end_wait(&entry, ticket, SubmitError::TimedOut)
+                        .map(|_| ()),
+                }
             }
         }
     }
@@ -114,31 +133,14 @@ impl Shared {
         Request::Task(Candidate { job, family })
     }
 
-    fn wait_for_room(
-        &self,
-        entry: &Arc<Entry>,
-        ticket: u64,
-        parker: &Parker,
-        deadline: Option<Instant>,
-        is_for_permit: bool,
-    ) -> Result<(), Refused> {
-        // USER CODE: `Clock::park_until`.
-        let waited = guarded(|| entry.wait(parker, &*self.clock, deadline, None));
-        let outcome = waited.unwrap_or_else(|payload| {
-            self.leave(entry, ticket, is_for_permit);
-            resume_unwind(payload)
-        });
-        match outcome {
-            Some(Ok(_)) => Ok(()),
-            Some(Err((_, request))) => Err((SubmitError::Released, task_of(request))),
-            None => match self.give_up(entry, ticket) {
-                Some(request) => self.refuse(SubmitError::TimedOut, task_of(request)),
-                // Served, or returned by a release, in the last moment.
-                None => match entry.outcome() {
-                    Some(Err((_, request))) => Err((SubmitError::Released, task_of(request))),
-                    _ => Ok(()),
-                },
-            },
+    /// Ends a wait that is given up for the reason `why`, unless it was served, or returned by a release, in the last moment.
+    fn end_wait(&self, entry: &Entry, ticket: u64, why: fn(()) -> SubmitError) -> Room {
+        match self.give_up(entry, ticket) {
+            Some(request) => {
+                self.count_refusal();
+                Err((why, task_of(request)))
+            }
+            None => entry.outcome().map_or(Ok(ChildOf::NONE), outcome_of),
         }
     }
 
@@ -190,6 +192,13 @@ impl Shared {
         if !wants.is_empty() {
             self.section(|state, effects| state.want(parent, wants, effects));
         }
+    }
+}
+
+fn outcome_of<W>(outcome: Result<usize, (W, Request<Candidate>)>) -> Room {
+    match outcome {
+        Ok(loan) => Ok(ChildOf::from_raw(loan)),
+        Err((_, request)) => Err((SubmitError::Released, task_of(request))),
     }
 }
 
@@ -321,6 +330,8 @@ impl Drop for WaitFuture {
 pub(crate) struct RoomFuture {
     shared: Arc<Shared>,
     is_for_permit: bool,
+    /// Ends the wait.
+    cancelled: Option<Cancelled>,
     /// The family of the task of the pool that has polled the wait last.
     noted_by: Option<u64>,
     stage: Wait,
@@ -338,9 +349,16 @@ impl RoomFuture {
         Self {
             shared: Arc::clone(shared),
             is_for_permit: job.is_none(),
+            cancelled: None,
             noted_by: None,
             stage: Wait::New(job),
         }
+    }
+
+    /// Ends the wait when the token is cancelled.
+    pub(crate) fn unless(mut self, token: &CancelToken) -> Self {
+        self.cancelled = Some(token.cancelled());
+        self
     }
 
     /// Enters the wait queue, and leaves the task there without a caller.
@@ -411,16 +429,19 @@ impl Future for RoomFuture {
         let Wait::Entered(entry, ticket) = &this.stage else {
             return Poll::Pending;
         };
-        let Some(outcome) = entry.poll(context.waker()) else {
+        let answer = if let Some(outcome) = entry.poll(context.waker()) {
+            outcome_of(outcome)
+        } else if let Some(cancelled) = &mut this.cancelled
+            && Pin::new(cancelled).poll(context).is_ready()
+        {
+            this.shared.end_wait(entry, *ticket, SubmitError::Cancelled)
+        } else {
             // After the waker was stored, so that a loan finds it. The wait may have begun elsewhere.
             this.shared.note(&mut this.noted_by, Want::Waiting(*ticket));
             return Poll::Pending;
         };
         this.stage = Wait::Over;
-        Poll::Ready(match outcome {
-            Ok(loan) => Ok(ChildOf::from_raw(loan)),
-            Err((_, request)) => Err((SubmitError::Released, task_of(request))),
-        })
+        Poll::Ready(answer)
     }
 }
 

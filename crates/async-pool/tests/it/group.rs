@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Waker};
+use std::thread;
 use std::time::Duration;
 
 use async_pool::{AsyncFuncPool, AsyncPool, JoinError, ManualClock, SubmitError, WaitError};
@@ -158,6 +159,87 @@ fn a_panic_is_an_error_of_the_group_and_cancels_it_if_asked() {
         Err(JoinError::Panicked(_))
     ));
     assert_eq!(pool.stats().cancelled, 1);
+}
+
+#[testkit::test]
+fn a_wait_for_all_tasks_that_is_dropped_leaves_the_first_failure_to_the_next_wait() {
+    let pool = pool(1, 8);
+    let group = pool.group::<Result<u32, &str>>();
+    let dropped_after = |task: Pin<Box<dyn Future<Output = Result<u32, &'static str>> + Send>>| {
+        group.spawn(task).unwrap();
+        group.spawn(pending()).unwrap();
+        let mut wait = Box::pin(group.wait_ok_async());
+        while group.len() == 2 {
+            assert!(poll_once(&mut wait).is_pending());
+        }
+    };
+    dropped_after(Box::pin(ready(Err("no"))));
+    dropped_after(Box::pin(async { panic!("out of ink") }));
+    group.cancel();
+    assert!(
+        matches!(group.wait_ok(), Ok(Err("no"))),
+        "not the later ones"
+    );
+    assert!(matches!(group.wait_ok(), Ok(Ok(()))), "it is told once");
+    let group = pool.group::<()>();
+    group.spawn(async { panic!("out of ink") }).unwrap();
+    group.spawn(pending()).unwrap();
+    let mut wait = Box::pin(group.wait_async());
+    while group.len() == 2 {
+        assert!(poll_once(&mut wait).is_pending());
+    }
+    drop(wait);
+    group.cancel();
+    assert!(matches!(group.wait(), Err(JoinError::Panicked(_))));
+}
+
+#[testkit::test]
+fn a_spawn_that_waits_for_room_returns_its_task_when_the_group_is_cancelled() {
+    let pool = pool(1, 1);
+    let other = pool.spawn(pending::<()>()).unwrap();
+    let group = Arc::new(pool.group());
+    let blocked: Vec<_> = [None, Some(Duration::MAX)]
+        .into_iter()
+        .map(|limit| {
+            let group = Arc::clone(&group);
+            thread::spawn(move || match limit {
+                None => group.spawn(ready(1)),
+                Some(limit) => group.spawn_timeout(ready(1), limit),
+            })
+        })
+        .collect();
+    let mut waits: Pin<Box<dyn Future<Output = _>>> = Box::pin(group.spawn_async(ready(1)));
+    let mut unpolled = Box::pin(group.spawn_async(ready(1)));
+    let woken = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&woken);
+    let waker = waker_fn(move || _ = counter.fetch_add(1, SeqCst));
+    let poll = |future: &mut Pin<Box<dyn Future<Output = _>>>| {
+        future.as_mut().poll(&mut Context::from_waker(&waker))
+    };
+    assert!(poll(&mut waits).is_pending());
+    while pool.stats().waiting < 3 {
+        thread::yield_now();
+    }
+    group.cancel();
+    for blocked in blocked {
+        assert!(matches!(
+            blocked.join().unwrap(),
+            Err(SubmitError::Cancelled(_))
+        ));
+    }
+    assert_eq!(woken.load(SeqCst), 1);
+    assert!(matches!(
+        poll(&mut waits),
+        Poll::Ready(Err(SubmitError::Cancelled(_)))
+    ));
+    assert!(matches!(
+        poll_once(&mut unpolled),
+        Poll::Ready(Err(SubmitError::Cancelled(_)))
+    ));
+    assert_eq!((pool.stats().waiting, pool.stats().refused), (0, 4));
+    other.cancel();
+    pool.wait_idle().unwrap();
+    assert!(group.is_empty());
 }
 
 #[testkit::test]

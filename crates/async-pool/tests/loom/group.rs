@@ -52,3 +52,21 @@ fn a_failure_racing_a_spawn_of_its_group_cancels_the_new_member() {
     assert!(matches!(group.wait_ok(), Ok(Err("no"))));
     end(&pool);
 }
+
+/// The cancellation of a group against a spawn that waits for room: the task is returned, or it became a member before.
+#[testkit::model(preemptions = 2)]
+fn a_groups_cancel_racing_a_spawn_that_waits_for_room_ends_the_wait() {
+    let pool = pool(1, 1);
+    let other = pool.spawn(pending::<()>()).unwrap();
+    let group = Arc::new(pool.group());
+    let canceller = Arc::clone(&group);
+    let cancel = spawn(move || canceller.cancel());
+    assert!(matches!(
+        group.spawn(pending::<()>()),
+        Err(SubmitError::Cancelled(_))
+    ));
+    cancel.join().unwrap();
+    other.cancel();
+    pool.wait_idle().unwrap();
+    end(&pool);
+}
