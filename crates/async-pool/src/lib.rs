@@ -49,7 +49,13 @@
 //! # Fairness
 //! A worker takes turns between new tasks, tasks that a timer has woken, and all others; a turn ends after 128 polls, or about
 //! 200 us, or one longer poll. Timers and queued tasks of a worker whose poll does not return are served by another worker after
-//! 5 to 10 ms, if there is one.
+//! 5 to 10 ms, if there is one. The room of a task goes to the next caller when the poll ends in which it was dropped.
+//!
+//! # Memory
+//! A task is one block of memory, which is freed when its future was dropped and no handle is left. The pool's lists grow with
+//! the live and queued tasks, and are freed by a pool that has rested for a second: a few KiB are left of a million tasks. How
+//! much of that the process returns to the system is the allocator's matter: glibc keeps freed blocks for later, and may
+//! keep all of them.
 //!
 //! # Calls that wait
 //! A `_timeout` takes a [`Duration`](std::time::Duration) or an [`Instant`](std::time::Instant), by the pool's clock. An

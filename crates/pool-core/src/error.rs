@@ -313,7 +313,8 @@ pub enum JoinError {
     Forked,
     /// The caller is one of the pool's own workers, and cannot run the unstarted task in place:
     /// either the [nesting limit](crate::Builder::nesting_limit) is reached, or it is a scheduled
-    /// task, which would hold the worker until it is due. The task still runs later.
+    /// task, which would hold the worker until it is due. The task still runs later. In a pool of futures: the caller
+    /// would block a worker until a task of the same pool has ended.
     WouldDeadlock,
 }
 
