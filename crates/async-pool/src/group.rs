@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::mem::{replace, take};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -612,8 +613,8 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
             return forked.map(Err);
         }
         match self.group.take(|_| {}) {
-            // After the unlock, because the look may wake callers.
             Taken::Ended(handle) if handle.is_finished() => {
+                // After the unlock: it counts ends that no worker has counted yet, which wakes callers.
                 let value = handle.join();
                 self.group.count_taken();
                 Some(value)
@@ -650,7 +651,7 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
     /// The first error, after all tasks have ended. See [`next`](Self::next) for own workers and forked children.
     pub fn wait(&self) -> Result<(), JoinError> {
         while let Some(ended) = self.next() {
-            self.keep_failure(ended, |_| false);
+            self.keep_failure(ended, |_| false)?;
         }
         self.take_failure()
             .map_or(Ok(()), |failed| failed.map(drop))
@@ -662,28 +663,32 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
     /// Those of [`wait`](Self::wait).
     pub async fn wait_async(&self) -> Result<(), JoinError> {
         while let Some(ended) = self.next_async().await {
-            self.keep_failure(ended, |_| false);
+            self.keep_failure(ended, |_| false)?;
         }
         self.take_failure()
             .map_or(Ok(()), |failed| failed.map(drop))
     }
 
     /// Keeps the result of a task that has ended, if it is the first failure.
-    fn keep_failure(&self, ended: Joined<V>, is_failure: fn(&V) -> bool) {
-        let mut unneeded = Some(ended);
-        if unneeded
-            .as_ref()
-            .is_some_and(|ended| ended.as_ref().map_or(true, is_failure))
-        {
+    ///
+    /// # Errors
+    /// [`JoinError::Forked`] in a forked child, where a thread of the parent may hold the lock.
+    fn keep_failure(&self, ended: Joined<V>, is_failure: fn(&V) -> bool) -> Result<(), JoinError> {
+        self.group.pool.process.check(JoinError::Forked)?;
+        if ended.as_ref().map_or(true, is_failure) {
+            let mut ended = Some(ended);
             let mut state = self.group.state.lock();
-            if state.failure.is_none() {
-                state.failure = unneeded.take();
-            }
+            state.failure = state.failure.take().or_else(|| ended.take());
+            drop(state);
+            drop(ended); // USER CODE: the drop of a value, after the unlock.
         }
-        drop(unneeded);
+        Ok(())
     }
 
     fn take_failure(&self) -> Option<Joined<V>> {
+        if !self.group.pool.process.is_current() {
+            return None; // A thread of the parent may hold the lock.
+        }
         self.group.state.lock().failure.take()
     }
 }
@@ -724,7 +729,7 @@ impl<T: Send + 'static, E: Send + 'static, R: Clone> TaskGroup<Result<T, E>, R> 
     /// The error of a task that has panicked, or was cancelled before any other failed.
     pub fn wait_ok(&self) -> Result<Result<(), E>, JoinError> {
         while let Some(ended) = self.next() {
-            self.keep_failure(ended, Result::is_err);
+            self.keep_failure(ended, Result::is_err)?;
         }
         self.take_failure()
             .map_or(Ok(Ok(())), |failed| failed.map(|result| result.map(drop)))
@@ -737,7 +742,7 @@ impl<T: Send + 'static, E: Send + 'static, R: Clone> TaskGroup<Result<T, E>, R> 
     /// Those of [`wait_ok`](Self::wait_ok).
     pub async fn wait_ok_async(&self) -> Result<Result<(), E>, JoinError> {
         while let Some(ended) = self.next_async().await {
-            self.keep_failure(ended, Result::is_err);
+            self.keep_failure(ended, Result::is_err)?;
         }
         self.take_failure()
             .map_or(Ok(Ok(())), |failed| failed.map(|result| result.map(drop)))
@@ -774,6 +779,9 @@ impl<V: Send + 'static, R> fmt::Debug for TaskGroup<V, R> {
             .finish_non_exhaustive()
     }
 }
+
+impl<V: Send + 'static, R> UnwindSafe for TaskGroup<V, R> {}
+impl<V: Send + 'static, R> RefUnwindSafe for TaskGroup<V, R> {}
 
 /// A wait for the next end. Can be polled again after each one.
 pub(crate) struct Next<V> {

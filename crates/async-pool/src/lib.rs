@@ -57,6 +57,9 @@
 //! much of that the process returns to the system is the allocator's matter: glibc keeps freed blocks for later, and may
 //! keep all of them.
 //!
+//! A future is moved into its block. An unoptimized build moves it over the stack some twenty times meanwhile, so on a stack of
+//! 2 MiB it may have 48 KiB there. Pass a larger one as `Box::pin(future)`.
+//!
 //! # Calls that wait
 //! A `_timeout` takes a [`Duration`](std::time::Duration) or an [`Instant`](std::time::Instant), by the pool's clock. An
 //! async call returns a future for any runtime.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::io;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -349,6 +350,14 @@ impl<F> AsyncFuncPool<F> {
         Builder::new(Func(Arc::new(function)))
     }
 }
+
+// State that a handle shares is accessed under a lock only, and no user code runs under it: a panic leaves it consistent.
+impl<R> UnwindSafe for AsyncWorkerPool<R> {}
+impl<R> RefUnwindSafe for AsyncWorkerPool<R> {}
+impl<R> UnwindSafe for Permit<R> {}
+impl<R> RefUnwindSafe for Permit<R> {}
+impl<V> UnwindSafe for JoinHandle<V> {}
+impl<V> RefUnwindSafe for JoinHandle<V> {}
 
 impl<R: Clone> Clone for AsyncWorkerPool<R> {
     fn clone(&self) -> Self {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -24,6 +25,7 @@ use crate::stats::Stats;
 use crate::store::{DeadJob, ListedJob, Result, Store, StoreStats};
 use crate::threads::Threads;
 use crate::time::{StoreTime, When};
+use crate::worker::Worker;
 
 /// A delay queue whose jobs are in a [`Store`], shared by all processes that use the store.
 ///
@@ -591,6 +593,13 @@ impl<S: Store> Drop for Owner<S> {
         self.0.calls.leave();
     }
 }
+
+// Shared state is accessed under locks only, and no code of a store, a hook or a handler runs under them: a panic leaves it
+// consistent.
+impl<T, S: Store> UnwindSafe for DurableQueue<T, S> {}
+impl<T, S: Store> RefUnwindSafe for DurableQueue<T, S> {}
+impl<T: Payload, S: Store> UnwindSafe for Worker<T, S> {}
+impl<T: Payload, S: Store> RefUnwindSafe for Worker<T, S> {}
 
 impl<T, S: Store> Clone for DurableQueue<T, S> {
     fn clone(&self) -> Self {

@@ -34,3 +34,21 @@ fn handles_are_unwind_safe_whatever_their_values_are() {
     is_unwind_safe::<DelayQueue<Value>>();
     is_unwind_safe::<DedupRetryQueue<u64>>();
 }
+
+#[cfg(feature = "async-pool")]
+#[test]
+fn handles_of_pools_of_futures_are_unwind_safe() {
+    use anthill::async_pool;
+    is_unwind_safe::<async_pool::AsyncPool>();
+    is_unwind_safe::<async_pool::JoinHandle<Value>>();
+    is_unwind_safe::<async_pool::Permit<async_pool::Futures>>();
+    is_unwind_safe::<async_pool::TaskGroup<Value>>();
+}
+
+#[cfg(feature = "durable-sqlite")]
+#[test]
+fn handles_of_durable_queues_are_unwind_safe() {
+    use anthill::{durable_queue, durable_queue_sqlite::SqliteStore};
+    is_unwind_safe::<durable_queue::DurableQueue<Vec<u8>, SqliteStore>>();
+    is_unwind_safe::<durable_queue::Worker<Vec<u8>, SqliteStore>>();
+}

@@ -355,3 +355,48 @@ fn a_busy_worker_reads_the_clock_after_several_short_polls() {
     let looks = looks.load(SeqCst);
     assert!((500..2_500).contains(&looks), "{looks}");
 }
+
+/// No worker is idle, so none takes tasks from another's queue, and no time passes, so none watches over the other.
+#[testkit::test]
+fn a_worker_takes_its_share_of_the_new_tasks_and_leaves_the_rest_to_a_busy_one() {
+    const TASKS: usize = 40;
+    let clock = ManualClock::new();
+    let pool = pool(2, 2 * TASKS, &clock);
+    let (first, second, blocks) = (Gate::new(), Gate::new(), Gate::new());
+    let (stops, ended) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicUsize::new(0)),
+    );
+    for gate in [&first, &second] {
+        let (gate, stops) = (gate.clone(), Arc::clone(&stops));
+        let task = async move {
+            gate.wait();
+            while !stops.load(SeqCst) {
+                yield_now().await;
+            }
+        };
+        pool.submit(task).unwrap();
+    }
+    first.wait_for_arrivals(1);
+    second.wait_for_arrivals(1);
+    for n in 0..TASKS {
+        let (ended, blocks) = (Arc::clone(&ended), blocks.clone());
+        let task = async move {
+            if n == 0 {
+                blocks.wait();
+            }
+            ended.fetch_add(1, SeqCst);
+        };
+        pool.submit(task).unwrap();
+    }
+    first.open();
+    blocks.wait_for_arrivals(1);
+    second.open();
+    while ended.load(SeqCst) < TASKS / 2 {
+        std::thread::yield_now();
+    }
+    blocks.open();
+    stops.store(true, SeqCst);
+    pool.wait_idle().unwrap();
+    assert_eq!(ended.load(SeqCst), TASKS);
+}

@@ -306,3 +306,28 @@ fn a_sleep_outside_of_pools_does_not_keep_the_processor_busy_if_no_thread_can_be
     });
     assert!(ended.is_ok(), "{ended:?}");
 }
+
+#[testkit::test]
+fn a_task_that_forks_finds_its_pool_refused_and_may_use_a_new_one_in_the_child() {
+    let (pool, inner) = (pool(2, 8), pool(1, 1));
+    let held = inner.spawn(pending::<()>()).unwrap();
+    let (outer, other) = (pool.clone(), inner.clone());
+    let in_child = pool.spawn(async move {
+        in_fork(|| {
+            assert!(refused(outer.try_spawn(ready(()))));
+            assert!(refused(other.submit(ready(()))));
+            assert_eq!(outer.wait_idle(), STAYED);
+            let own = crate::pool(1, 2);
+            let task = own.spawn(async {
+                async_pool::sleep(Duration::from_millis(1)).await;
+                3
+            });
+            assert_eq!(task.unwrap().join().unwrap(), 3);
+        })
+    });
+    in_child.unwrap().join().unwrap().unwrap();
+    // The task that has forked ended as any other.
+    assert_eq!(pool.spawn(ready(4)).unwrap().join().unwrap(), 4);
+    held.cancel();
+    pool.wait_idle().unwrap();
+}

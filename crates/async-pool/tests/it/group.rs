@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use async_pool::{AsyncFuncPool, AsyncPool, JoinError, ManualClock, SubmitError, WaitError};
 use futures_lite::future::block_on;
-use testkit::waker_fn;
+use testkit::{Gate, waker_fn};
 
 use crate::{Live, pool};
 
@@ -291,6 +291,48 @@ fn a_dropped_wait_loses_no_value() {
     assert!(group.next().is_none());
     drop(wait);
     assert_eq!(woken.load(SeqCst), 1);
+}
+
+/// A member has ended, and its worker is in the next poll of the same round (no time passes) and has not counted the end. Who
+/// takes the value counts it, and wakes the caller that waits for its room.
+#[testkit::test]
+fn a_waker_that_is_called_as_a_value_is_taken_may_call_the_group() {
+    let pool = AsyncPool::builder().workers(1).capacity(2);
+    let pool = pool.clock(ManualClock::new()).build().unwrap();
+    let group = Arc::new(pool.group());
+    let (first, second, has_run) = (Gate::new(), Gate::new(), Gate::new());
+    let (before, after, other) = (first.clone(), second.clone(), has_run.clone());
+    pool.submit(async move {
+        before.wait();
+        while !other.is_open() {
+            async_pool::yield_now().await;
+        }
+        after.wait();
+    })
+    .unwrap();
+    let member = async move {
+        has_run.open();
+        3
+    };
+    group.spawn(member).unwrap();
+    let woken = Arc::new(AtomicUsize::new(0));
+    let waker = waker_fn({
+        let (group, woken) = (Arc::downgrade(&group), Arc::clone(&woken));
+        move || {
+            let group = group.upgrade().expect("the test has it");
+            assert!(group.try_next().is_none(), "the caller has the only value");
+            woken.fetch_add(group.len(), SeqCst);
+        }
+    });
+    let mut waits = pool.spawn_async(ready(()));
+    let polled = Pin::new(&mut waits).poll(&mut Context::from_waker(&waker));
+    assert!(polled.is_pending());
+    first.open();
+    second.wait_for_arrivals(1);
+    assert_eq!(group.try_next().unwrap().unwrap(), 3);
+    assert_eq!(woken.load(SeqCst), 1);
+    second.open();
+    block_on(waits).unwrap().join().unwrap();
 }
 
 #[testkit::test]

@@ -7,6 +7,7 @@ mod fairness;
 #[cfg(unix)]
 mod forks;
 mod group;
+mod large;
 mod loans;
 mod map;
 mod runtimes;
