@@ -25,7 +25,6 @@ use crate::stats::Stats;
 use crate::store::{DeadJob, ListedJob, Result, Store, StoreStats};
 use crate::threads::Threads;
 use crate::time::{StoreTime, When};
-use crate::worker::Worker;
 
 /// A delay queue whose jobs are in a [`Store`], shared by all processes that use the store.
 ///
@@ -598,8 +597,6 @@ impl<S: Store> Drop for Owner<S> {
 // consistent.
 impl<T, S: Store> UnwindSafe for DurableQueue<T, S> {}
 impl<T, S: Store> RefUnwindSafe for DurableQueue<T, S> {}
-impl<T: Payload, S: Store> UnwindSafe for Worker<T, S> {}
-impl<T: Payload, S: Store> RefUnwindSafe for Worker<T, S> {}
 
 impl<T, S: Store> Clone for DurableQueue<T, S> {
     fn clone(&self) -> Self {

@@ -523,6 +523,9 @@ impl<T: Payload, S: Store> Drop for Worker<T, S> {
     }
 }
 
+impl<T: Payload, S: Store> std::panic::UnwindSafe for Worker<T, S> {}
+impl<T: Payload, S: Store> std::panic::RefUnwindSafe for Worker<T, S> {}
+
 impl<T: Payload, S: Store> fmt::Debug for Worker<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Worker")

@@ -1,5 +1,10 @@
 //! Large futures do not overflow the stack of the caller, nor of the worker.
-#![expect(clippy::large_stack_arrays, reason = "such futures are tested")]
+#![expect(
+    clippy::large_futures,
+    clippy::large_stack_arrays,
+    reason = "such futures are tested"
+)]
+#![expect(clippy::unwrap_used, reason = "a test that fails is to panic")]
 
 use std::future::Future;
 use std::hint::black_box;
@@ -40,7 +45,7 @@ fn check(call: impl FnOnce(&AsyncPool) + Send + 'static) {
 fn tasks_may_be_large_futures() {
     check(|pool| {
         pool.submit(async { assert_eq!(large().await, LARGE) })
-            .unwrap_or_else(|_| panic!())
+            .unwrap_or_else(|_| panic!());
     });
     check(|pool| {
         let task = pool.spawn(large()).unwrap_or_else(|_| panic!());
@@ -77,8 +82,8 @@ fn a_refused_large_future_is_returned() {
         let refused = pool
             .spawn(large())
             .map(drop)
-            .map_err(|refused| refused.into_task());
+            .map_err(async_pool::SubmitError::into_task);
         let future = refused.expect_err("the pool is released");
-        assert_eq!(block_on(async { future.await }), LARGE);
+        assert_eq!(block_on(future), LARGE);
     });
 }

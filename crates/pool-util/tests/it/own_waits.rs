@@ -2,11 +2,12 @@
 
 use std::thread::{self, ThreadId};
 
+use futures_lite::StreamExt;
 use pool_core::{JoinError, Pool, SubmitError};
 use pool_util::{MapError, PoolExt};
 use testkit::block_on;
 
-use crate::support::end;
+use crate::support::{end, until};
 
 /// Calls `task` on the only worker of a pool that has room for eight more tasks.
 fn on_the_only_worker(task: impl FnOnce(&Pool) + Send + 'static) {
@@ -127,4 +128,89 @@ fn a_stream_on_an_own_worker_runs_the_items_itself() {
         assert_eq!(outer.unwrap().join().unwrap(), 4_950);
         end(&pool);
     }
+}
+
+/// Calls `wait` on another thread while a permit holds the only room of a pool. It waits for room until the permit is
+/// returned, and then proceeds.
+fn behind_a_permit<T: Send>(wait: impl FnOnce(&Pool) -> T + Send) -> T {
+    let pool = Pool::builder().capacity(1).build().unwrap();
+    let permit = pool.reserve().unwrap();
+    let answer = thread::scope(|threads| {
+        let waits = threads.spawn(|| wait(&pool));
+        until(|| pool.waiting() == 1);
+        drop(permit);
+        waits.join().unwrap()
+    });
+    end(&pool);
+    answer
+}
+
+#[testkit::test]
+fn calls_that_wait_for_the_room_of_a_permit_proceed_when_it_is_returned() {
+    let taken = behind_a_permit(|pool| {
+        let group = pool.group();
+        group.spawn(|| 1).unwrap();
+        group.next()
+    });
+    assert_eq!(taken.unwrap().unwrap(), 1);
+    behind_a_permit(|pool| pool.group::<()>().submit(|| ())).unwrap();
+    let any = behind_a_permit(|pool| pool.invoke_any([|| Ok::<_, ()>(2)]));
+    assert_eq!(any.unwrap(), Some(2));
+    let any = behind_a_permit(|pool| block_on(pool.invoke_any_async([|| Ok::<_, ()>(2)])));
+    assert_eq!(any.unwrap(), Some(2));
+    let task = behind_a_permit(|pool| pool.keyed().spawn("key", || 3)).unwrap();
+    assert_eq!(task.join().unwrap(), 3);
+    let task = behind_a_permit(|pool| block_on(pool.keyed().spawn_async("key", || 3))).unwrap();
+    assert_eq!(task.join().unwrap(), 3);
+    let count = behind_a_permit(|pool| pool.map(0..4, |n| n).flatten().count());
+    assert_eq!(count, 4);
+    behind_a_permit(|pool| pool.for_each(0..4, drop)).unwrap();
+}
+
+#[testkit::test]
+fn a_scope_and_its_joins_need_no_room() {
+    let pool = Pool::builder().capacity(1).build().unwrap();
+    let permit = pool.reserve().unwrap();
+    let joined = pool.scope(|scope| {
+        scope.submit(|| ());
+        scope.spawn(|| 4).join().unwrap()
+    });
+    assert_eq!(joined, 4);
+    drop(permit);
+    end(&pool);
+}
+
+#[testkit::test]
+fn groups_mappings_and_keys_keep_the_pool_open_after_its_last_handle() {
+    let own = || Pool::builder().capacity(1).queue_depth(8).build().unwrap();
+    let pool = own();
+    let group = pool.group();
+    drop(pool);
+    group.spawn(|| 1).unwrap();
+    assert_eq!(group.next().unwrap().unwrap(), 1);
+    assert_eq!(block_on(group.next_async()).map(Result::unwrap), None);
+    drop(group);
+    let pool = own();
+    let results = pool.map(0..4, |n| n);
+    drop(pool);
+    assert_eq!(results.map(Result::unwrap).sum::<i32>(), 6);
+    let pool = own();
+    let results = pool.map(0..4, |n| n).into_stream();
+    drop(pool);
+    assert_eq!(
+        block_on(results.map(Result::unwrap).fold(0, |sum, n| sum + n)),
+        6
+    );
+    let pool = own();
+    let keyed = pool.keyed();
+    drop(pool);
+    assert_eq!(keyed.spawn("key", || 3).unwrap().join().unwrap(), 3);
+    let (spawns, any) = {
+        let pool = own();
+        let any = pool.invoke_any_async([|| Ok::<_, ()>(2)]);
+        (keyed.spawn_async("key", || 3), any)
+    };
+    drop(keyed);
+    assert_eq!(block_on(spawns).unwrap().join().unwrap(), 3);
+    assert_eq!(block_on(any).unwrap(), Some(2));
 }

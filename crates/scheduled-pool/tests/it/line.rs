@@ -3,6 +3,7 @@
 use std::thread;
 
 use pool_core::{ManualClock, SubmitError};
+use testkit::block_on;
 
 use crate::support::{Journal, Rig, SECOND, hold, secs, until, untimed};
 
@@ -133,4 +134,44 @@ fn many_tasks_due_at_once_run_in_order() {
     }
     assert!(journal.entries().into_iter().eq(0..1000));
     rig.end();
+}
+
+#[testkit::test]
+fn a_due_task_waits_for_the_room_of_a_permit_and_so_do_the_waits_for_it() {
+    let rig = Rig::new(1);
+    let permit = rig.pool.reserve().unwrap();
+    let handle = rig.scheduled.spawn_after(SECOND, || 3).unwrap();
+    rig.clock.advance(SECOND);
+    until(|| rig.pool.waiting() == 1);
+    thread::scope(|threads| {
+        let idle = threads.spawn(|| rig.scheduled.wait_idle());
+        let joined = threads.spawn(|| handle.join());
+        drop(permit);
+        assert_eq!(joined.join().unwrap().unwrap(), 3);
+        idle.join().unwrap().unwrap();
+    });
+    let permit = rig.pool.reserve().unwrap();
+    rig.scheduled.release();
+    thread::scope(|threads| {
+        let released = threads.spawn(|| rig.scheduled.wait_released());
+        permit.submit(|| ());
+        released.join().unwrap().unwrap();
+    });
+}
+
+#[testkit::test]
+fn waits_for_a_schedule_go_on_after_the_last_handle_of_the_pool() {
+    let Rig {
+        clock,
+        pool,
+        scheduled,
+        ..
+    } = Rig::new(1);
+    let handle = scheduled.spawn_after(SECOND, || 3).unwrap();
+    let waits = scheduled.wait_idle_async();
+    drop(pool);
+    clock.advance(SECOND);
+    assert_eq!(handle.join().unwrap(), 3);
+    block_on(waits).unwrap();
+    drop(scheduled);
 }
