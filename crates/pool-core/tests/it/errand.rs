@@ -401,7 +401,7 @@ fn jobs_that_line_up_wait_in_order_and_are_no_callers() {
     let third = wait_in_line(&pool, journal.writer("third"));
     assert_eq!(pool.waiting(), 3);
     gate.open();
-    third.join().unwrap();
+    third.join().unwrap().unwrap();
     pool.wait_idle().unwrap();
     assert_eq!(journal.entries(), ["first", "second", "third"]);
     assert_eq!(pool.stats().refused, 0);
