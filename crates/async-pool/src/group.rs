@@ -93,8 +93,9 @@ struct State<V> {
     /// Whether the first member that fails cancels the group.
     cancels: bool,
     is_cancelled: bool,
-    /// The first failure that a wait for all tasks has taken. The wait itself may be given up.
+    /// The first failure that a wait for all tasks has taken, and the first error if that is a value. The wait may be given up.
     failure: Option<Joined<V>>,
+    error: Option<JoinError>,
 }
 
 struct Slot<V> {
@@ -393,6 +394,7 @@ impl<R: Clone> AsyncWorkerPool<R> {
                     cancels: false,
                     is_cancelled: false,
                     failure: None,
+                    error: None,
                 }),
                 pool: Arc::clone(self.shared()),
                 token: CancelToken::new(),
@@ -653,8 +655,7 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
         while let Some(ended) = self.next() {
             self.keep_failure(ended, |_| false)?;
         }
-        self.take_failure()
-            .map_or(Ok(()), |failed| failed.map(drop))
+        self.take_error()
     }
 
     /// Async version of [`wait`](Self::wait). If the future is dropped, the next wait for all tasks returns the first error.
@@ -665,8 +666,7 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
         while let Some(ended) = self.next_async().await {
             self.keep_failure(ended, |_| false)?;
         }
-        self.take_failure()
-            .map_or(Ok(()), |failed| failed.map(drop))
+        self.take_error()
     }
 
     /// Keeps the result of a task that has ended, if it is the first failure.
@@ -676,20 +676,35 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
     fn keep_failure(&self, ended: Joined<V>, is_failure: fn(&V) -> bool) -> Result<(), JoinError> {
         self.group.pool.process.check(JoinError::Forked)?;
         if ended.as_ref().map_or(true, is_failure) {
-            let mut ended = Some(ended);
             let mut state = self.group.state.lock();
-            state.failure = state.failure.take().or_else(|| ended.take());
+            let unneeded = match (&state.failure, ended) {
+                (None, ended) => state.failure.replace(ended),
+                (Some(Ok(_)), Err(error)) if state.error.is_none() => {
+                    state.error.replace(error).map(Err)
+                }
+                (Some(_), ended) => Some(ended),
+            };
             drop(state);
-            drop(ended); // USER CODE: the drop of a value, after the unlock.
+            drop(unneeded); // USER CODE: the drop of a value, after the unlock.
         }
         Ok(())
     }
 
-    fn take_failure(&self) -> Option<Joined<V>> {
-        if !self.group.pool.process.is_current() {
-            return None; // A thread of the parent may hold the lock.
+    /// Takes the first error of the failures that were kept.
+    fn take_error(&self) -> Result<(), JoinError> {
+        match self.take_failure() {
+            (Some(Err(error)), _) | (_, Some(error)) => Err(error),
+            _ => Ok(()),
         }
-        self.group.state.lock().failure.take()
+    }
+
+    /// Takes the first failure that was kept, and the first error if that is a value.
+    fn take_failure(&self) -> (Option<Joined<V>>, Option<JoinError>) {
+        if !self.group.pool.process.is_current() {
+            return (None, None); // A thread of the parent may hold the lock.
+        }
+        let state = &mut *self.group.state.lock();
+        (state.failure.take(), state.error.take())
     }
 }
 
@@ -731,8 +746,8 @@ impl<T: Send + 'static, E: Send + 'static, R: Clone> TaskGroup<Result<T, E>, R> 
         while let Some(ended) = self.next() {
             self.keep_failure(ended, Result::is_err)?;
         }
-        self.take_failure()
-            .map_or(Ok(Ok(())), |failed| failed.map(|result| result.map(drop)))
+        let (failure, _) = self.take_failure();
+        failure.map_or(Ok(Ok(())), |failed| failed.map(|result| result.map(drop)))
     }
 
     /// Async version of [`wait_ok`](Self::wait_ok). If the future is dropped, the next wait for all tasks returns the first
@@ -744,8 +759,8 @@ impl<T: Send + 'static, E: Send + 'static, R: Clone> TaskGroup<Result<T, E>, R> 
         while let Some(ended) = self.next_async().await {
             self.keep_failure(ended, Result::is_err)?;
         }
-        self.take_failure()
-            .map_or(Ok(Ok(())), |failed| failed.map(|result| result.map(drop)))
+        let (failure, _) = self.take_failure();
+        failure.map_or(Ok(Ok(())), |failed| failed.map(|result| result.map(drop)))
     }
 }
 

@@ -68,7 +68,6 @@ use crew::{Crew, NAP};
 use drain_task::Drain;
 use drain_task::DrainTask;
 use lanes::Lanes;
-use site::By;
 pub(crate) use site::Site;
 #[cfg(feature = "stream")]
 pub(crate) use site::Submission;
@@ -490,16 +489,21 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
             let ends = state.backlog.pending() == 0 || state.lanes.has_too_many(turn.lane);
             // Before it gives way to others: else, among many others, no scout would ever join.
             let joins = !ends && demand != Demand::Paused && state.crew.join(turn.thread);
-            let gives_way = !ends && !joins && demand.is_for_worker();
-            if ends || joins || gives_way {
+            if ends || joins {
                 state.crew.end_scouting();
             }
             if ends {
                 return end(turn, state);
             } else if joins {
                 return self.take_first(this, turn, state);
-            } else if gives_way {
-                return self.give_way(this, turn, state);
+            } else if demand.is_for_worker() {
+                state.crew.end_scouting();
+                let Some(mut stays) = self.give_way(this, turn, state, |_| true) else {
+                    return After::Ended;
+                };
+                if !stays.crew.begin_to_scout(&parker) {
+                    return end(turn, stays);
+                }
             }
         }
     }
@@ -549,7 +553,13 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
             return self.scout(this, turn);
         }
         if demand.is_for_worker() {
-            return self.give_way(this, turn, state);
+            // A sleeping owner is woken, and submits the next one.
+            let may_stay = state.owner.is_none();
+            let stays = |state: &State<B>| may_stay && state.is_deserted();
+            match self.give_way(this, turn, state, stays) {
+                Some(last) => state = last,
+                None => return After::Ended,
+            }
         }
         if state.wants_more() {
             drop(state);
@@ -566,28 +576,34 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
         next
     }
 
-    /// Step D4: leaves the worker to other tasks, and submits a drain task in its place.
-    fn give_way(
-        &self,
+    /// Step D4: leaves the worker to other tasks, and submits a drain task in its place. Returns the lock if a full member of
+    /// a multi-pool has refused it and the drain task `stays` then.
+    fn give_way<'a>(
+        &'a self,
         this: &Arc<dyn Drain>,
         turn: &Turn,
-        mut state: LockGuard<'_, State<B>>,
-    ) -> After<Started<B>> {
+        mut state: LockGuard<'a, State<B>>,
+        stays: impl FnOnce(&State<B>) -> bool,
+    ) -> Option<LockGuard<'a, State<B>>> {
         state.lanes.restart(turn.lane);
         drop(state);
-        let next_turn = DrainTask::new(Arc::clone(this), turn.lane);
-        // A `release_now` refuses it. A refused drain task is dropped, which uncounts it and wakes a sleeping owner.
-        let _ = self.site.member(turn.lane).offer(next_turn, By::DrainTask);
-        leave(turn, self.state.lock());
-        After::Ended
+        // A refused drain task is dropped, which uncounts it and wakes a sleeping owner.
+        let next_turn = DrainTask::new(this, turn.lane);
+        let accepted = self.site.member(turn.lane).offer(next_turn, true);
+        let mut state = self.state.lock();
+        if accepted.is_err_and(|refused| refused.is_full()) && stays(&state) {
+            state.lanes.recount(turn.lane);
+            return Some(state);
+        }
+        leave(turn, state);
+        None
     }
 
     /// Submits drain tasks for all pieces without one.
     fn submit_more(&self, this: &Arc<dyn Drain>) {
         loop {
             let reserved = self.state.lock().reserve(&self.site, false);
-            let accepted =
-                reserved.map(|reserved| self.submit(Arc::clone(this), &reserved, By::DrainTask));
+            let accepted = reserved.map(|reserved| self.submit(this, &reserved));
             if !matches!(accepted, Some(Ok(()))) {
                 return;
             }
@@ -616,7 +632,7 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
     ) -> Result<T, SubmitError> {
         let (added, reserved) = self.push(false, add)?;
         if let Some(reserved) = reserved {
-            let _ = self.submit(Arc::clone(self) as _, &reserved, By::Caller);
+            let _ = self.submit(&(Arc::clone(self) as _), &reserved);
         }
         Ok(added)
     }
@@ -633,7 +649,7 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
     ) -> Result<T, SubmitError> {
         let (added, reserved) = self.push(!self.site.pool.is_own_worker(), add)?;
         if let Some(reserved) = reserved {
-            let submitted = self.submit(Arc::clone(self) as _, &reserved, By::Caller);
+            let submitted = self.submit(&(Arc::clone(self) as _), &reserved);
             if reserved.waits {
                 submitted?;
             }
@@ -651,7 +667,11 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
         // Step D1.
         let mut state = self.state.lock();
         let added = add(&mut state.backlog);
-        let reserved = state.reserve(&self.site, may_wait);
+        let reserved = if state.closed {
+            None // The drain tasks that there are run what was added.
+        } else {
+            state.reserve(&self.site, may_wait)
+        };
         let (closed, owner) = (state.closed, state.wake());
         let starting = state.lanes.starting() > 0;
         drop(state);
@@ -667,13 +687,14 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
     }
 
     /// Submits a reserved drain task. A refused one is dropped, which uncounts it.
-    fn submit(&self, this: Arc<dyn Drain>, reserved: &Reserved, by: By) -> Result<(), SubmitError> {
+    fn submit(&self, this: &Arc<dyn Drain>, reserved: &Reserved) -> Result<(), SubmitError> {
         let task = DrainTask::new(this, reserved.lane);
         self.site.pool.process().check(SubmitError::Forked(()))?;
         if reserved.waits {
             Arc::clone(&self.site.submitter).submit(task)
         } else {
-            self.site.member(reserved.lane).offer(task, by)
+            // One that is not alone continues the work of the others.
+            self.site.member(reserved.lane).offer(task, !reserved.alone)
         }
     }
 
@@ -726,7 +747,7 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
             drop(previous);
             if let Some(reserved) = reserved {
                 asked = true;
-                let submitted = self.submit(Arc::clone(self) as _, &reserved, By::Caller);
+                let submitted = self.submit(&(Arc::clone(self) as _), &reserved);
                 if reserved.alone && !helps {
                     submitted?;
                 }
@@ -760,7 +781,7 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
                 alone: false,
                 waits: false,
             };
-            let _ = self.submit(Arc::clone(self) as _, &reserved, By::Caller);
+            let _ = self.submit(&(Arc::clone(self) as _), &reserved);
         }
     }
 
@@ -828,12 +849,12 @@ impl<B: Backlog<Piece: Send> + Send + 'static> SubQueue<B> {
                 Some(Reserved {
                     lane, waits: true, ..
                 }) => {
-                    let task = DrainTask::new(Arc::clone(self) as _, lane);
+                    let task = DrainTask::new(&(Arc::clone(self) as _), lane);
                     *submission = Some(Arc::clone(&self.site.submitter).submit_async(task));
                 }
                 Some(reserved) => {
                     asked = true;
-                    let _ = self.submit(Arc::clone(self) as _, &reserved, By::Caller);
+                    let _ = self.submit(&(Arc::clone(self) as _), &reserved);
                 }
                 None if sleeps => return Poll::Pending,
                 None => {

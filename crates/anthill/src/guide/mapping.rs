@@ -73,6 +73,9 @@
 //! does not delay the mapping. On a worker of the same pool, `next` calls the function itself instead of waiting,
 //! so mappings may be nested. The [nesting limit](super::nesting) does not apply to them.
 //!
+//! Items may wait for each other if the pool has a worker for each of them. That is not enough on a worker of a full pool,
+//! where the caller may run one of them itself, nor in a multi-pool, where an item may be assigned to a member whose workers are blocked.
+//!
 //! The source may wait for earlier items, as in a walk of a tree whose items add to the source. If no worker is free
 //! for an item, an owner on a worker of the pool runs it before it pulls the next one. If the operating system refuses
 //! to start the first thread, the calling thread runs all items; a stream ends with `NoThread` instead.

@@ -163,24 +163,39 @@ fn a_panic_is_an_error_of_the_group_and_cancels_it_if_asked() {
 
 #[testkit::test]
 fn a_wait_for_all_tasks_that_is_dropped_leaves_the_first_failure_to_the_next_wait() {
-    let pool = pool(1, 8);
-    let group = pool.group::<Result<u32, &str>>();
-    let dropped_after = |task: Pin<Box<dyn Future<Output = Result<u32, &'static str>> + Send>>| {
+    type Group = async_pool::TaskGroup<Result<u32, &'static str>>;
+    /// Drops a wait that has taken one task of two.
+    fn wait_for(
+        group: &Group,
+        task: impl Future<Output = Result<u32, &'static str>> + Send + 'static,
+    ) {
         group.spawn(task).unwrap();
+        let left = group.len();
         group.spawn(pending()).unwrap();
         let mut wait = Box::pin(group.wait_ok_async());
-        while group.len() == 2 {
+        while group.len() > left {
             assert!(poll_once(&mut wait).is_pending());
         }
+    }
+    let pool = pool(1, 8);
+    let failed = || {
+        let group = pool.group();
+        wait_for(&group, ready(Err("no")));
+        wait_for(&group, async { panic!("out of ink") });
+        group.cancel();
+        group
     };
-    dropped_after(Box::pin(ready(Err("no"))));
-    dropped_after(Box::pin(async { panic!("out of ink") }));
-    group.cancel();
+    let group: Group = failed();
     assert!(
         matches!(group.wait_ok(), Ok(Err("no"))),
         "not the later ones"
     );
     assert!(matches!(group.wait_ok(), Ok(Ok(()))), "it is told once");
+    let error = failed().wait();
+    assert!(
+        matches!(error, Err(JoinError::Panicked(_))),
+        "a value is no error of this wait"
+    );
     let group = pool.group::<()>();
     group.spawn(async { panic!("out of ink") }).unwrap();
     group.spawn(pending()).unwrap();

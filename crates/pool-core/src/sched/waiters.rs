@@ -131,13 +131,13 @@ impl<J> WaiterEntry<J> {
         Self::new(request, None, None, Kind::Call)
     }
 
-    /// Creates an entry that is not counted as waiting and whose owner, a scheduler or a sub-queue, is not woken.
-    pub(crate) fn of_task(job: J) -> Arc<Self> {
-        // No waiter: the owner learns of the start from the task, so nobody must be woken.
+    /// Creates an entry that is not counted as waiting and whose owner is not woken.
+    pub(crate) fn of_scheduled_task(job: J) -> Arc<Self> {
+        // No waiter: the scheduler learns of the start from the task, so nobody must be woken.
         Self::new(Request::Task(job), None, None, Kind::Task)
     }
 
-    /// The same, for a task that continues one that the pool runs.
+    /// The same without an owner, for a task that continues one that the pool runs.
     pub(crate) fn of_continuation(job: J) -> Arc<Self> {
         Self::new(Request::Task(job), None, None, Kind::Continuation)
     }

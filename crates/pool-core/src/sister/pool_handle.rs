@@ -169,52 +169,45 @@ impl PoolHandle {
         spawn_thread(options, body)
     }
 
-    /// Accepts the job, or lets it wait for room in the wait queue while the caller goes on. May start a thread, or wait for
-    /// the start of the first.
+    /// Accepts a job that continues a task which a worker runs, or lets it wait for room in the wait queue while the caller goes
+    /// on. A released pool accepts it, too, as long as it has a worker and does not discard tasks.
     ///
     /// # Errors
-    /// As [`accept`](Self::accept), except `Full`. The job is dropped.
+    /// As [`accept`](Self::accept). `Full` only by a member of a group: the job would wait there although another has room. The
+    /// job is dropped.
     pub fn line_up(&self, job: Task) -> Result<(), SubmitError> {
-        let accepted = self.admit_or_enqueue(job, WaiterEntry::of_task);
-        accepted.map_err(|(why, _job)| why.reason().with(()))
-    }
-
-    /// The same for a job that continues a task which the calling worker runs. So a released pool accepts it, too, as long as
-    /// it has a worker and does not discard tasks.
-    ///
-    /// # Errors
-    /// As [`line_up`](Self::line_up).
-    pub fn follow(&self, job: Task) -> Result<(), SubmitError> {
-        let accepted = self.admit_or_enqueue(job, WaiterEntry::of_continuation);
-        accepted.or_else(|(why, job)| {
-            let mut job = Some(job);
-            self.0.section(|state, effects| {
-                // The caller's worker is live, so its pool has not ended. Another member of a group may have.
-                if !state.open && state.live > 0 && !state.discards {
+        let mut job = Some(job);
+        while let Some(asks) = job.take() {
+            // A rejected job is returned, because its drop is user code.
+            let admitted = self.0.admit(asks, |state, why, job| match why {
+                // In the section that found the pool full: otherwise room freed in between would not reach the task.
+                Closed::Full if state.load_stats.is_none() => {
+                    state.enqueue_waiter(WaiterEntry::of_continuation(job));
+                    None
+                }
+                why => Some((why, job)),
+            });
+            let Err(Some((why, rejected))) = admitted else {
+                return Ok(());
+            };
+            job = Some(rejected);
+            let asks_again = self.0.section(|state, effects| {
+                if !matches!(why, Closed::Released) || state.discards {
+                    return false;
+                }
+                // While a task runs, its worker is live, so its pool has not ended. Another member of a group may have.
+                if !state.open && state.live > 0 {
                     job.take()
                         .into_iter()
                         .for_each(|job| state.accept(job, effects));
                 }
+                state.open // It was rebooted.
             });
-            job.map_or(Ok(()), |_job| Err(why.reason().with(())))
-        })
-    }
-
-    fn admit_or_enqueue(
-        &self,
-        job: Task,
-        entry: fn(Task) -> Arc<WaiterEntry<Task>>,
-    ) -> Result<(), (Closed, Task)> {
-        // A rejected job is returned, because its drop is user code.
-        let admitted = self.0.admit(job, |state, why, job| match why {
-            // In the section that found the pool full: otherwise room freed in between would not reach the task.
-            Closed::Full => {
-                state.enqueue_waiter(entry(job));
-                Ok(())
+            if !asks_again && let Some(_job) = job.take() {
+                return Err(why.reason().with(()));
             }
-            why => Err((why, job)),
-        });
-        admitted.or_else(|decided| decided)
+        }
+        Ok(())
     }
 
     /// Demand for workers, and the capacity. Takes a section, which also updates the flag that
@@ -432,7 +425,7 @@ impl PoolHandle {
             Closed::Full => {
                 // In the section that found the pool full: otherwise room freed in between would not
                 // reach the task.
-                let entry = WaiterEntry::of_task(job);
+                let entry = WaiterEntry::of_scheduled_task(job);
                 let number = state.enqueue_waiter(Arc::clone(&entry));
                 let core = Arc::clone(&self.0);
                 (

@@ -397,56 +397,48 @@ fn jobs_that_line_up_wait_in_order_and_are_no_callers() {
     let (pool, journal) = (pool(1), Journal::new());
     let (handle, gate) = (PoolHandle::of(&pool), hold(&pool, 1));
     handle.line_up(plain_job(journal.writer("first"))).unwrap();
-    handle.follow(plain_job(journal.writer("second"))).unwrap();
-    let third = wait_in_line(&pool, journal.writer("third"));
+    let second = wait_in_line(&pool, journal.writer("second"));
+    handle.line_up(plain_job(journal.writer("third"))).unwrap();
     assert_eq!(pool.waiting(), 3);
     gate.open();
-    third.join().unwrap().unwrap();
+    second.join().unwrap().unwrap();
     pool.wait_idle().unwrap();
     assert_eq!(journal.entries(), ["first", "second", "third"]);
     assert_eq!(pool.stats().refused, 0);
 }
 
 #[testkit::test]
-fn a_release_accepts_the_waiting_jobs_that_continue_tasks_and_drops_the_others() {
+fn a_release_accepts_the_waiting_jobs_that_continue_tasks() {
     let (pool, journal) = (pool(1), Journal::new());
     let (handle, gate) = (PoolHandle::of(&pool), hold(&pool, 1));
-    handle.line_up(plain_job(journal.writer("new"))).unwrap();
-    handle.follow(plain_job(journal.writer("next"))).unwrap();
+    handle.line_up(plain_job(journal.writer("next"))).unwrap();
     pool.release();
     gate.open();
     pool.wait_released().unwrap();
     assert_eq!(journal.entries(), ["next"]);
+    assert_eq!(pool.stats().refused, 0, "it is no call");
 }
 
 #[testkit::test]
 fn a_released_pool_accepts_what_continues_a_task_until_it_discards_or_has_ended() {
     let (pool, journal) = (pool(1), Journal::new());
     let handle = PoolHandle::of(&pool);
-    let refused = |handle: &PoolHandle, follows: bool| {
-        let job = plain_job(journal.writer("runs"));
-        let accepted = if follows {
-            handle.follow(job)
-        } else {
-            handle.line_up(job)
-        };
-        accepted.is_err_and(|why| matches!(why, SubmitError::Released(())))
+    let lines_up = |handle: &PoolHandle| match handle.line_up(plain_job(journal.writer("runs"))) {
+        Ok(()) => true,
+        Err(SubmitError::Released(())) => false,
+        Err(other) => panic!("{other:?}"),
     };
     let gate = hold(&pool, 1);
     pool.release();
-    assert!(refused(&handle, false));
-    assert!(!refused(&handle, true));
+    assert!(lines_up(&handle));
     gate.open();
     pool.wait_released().unwrap();
     assert_eq!(journal.entries(), ["runs"]);
-    assert!(refused(&handle, true), "it has ended");
+    assert!(!lines_up(&handle), "it has ended");
     assert!(pool.reboot());
     let gate = hold(&pool, 1);
     pool.release_now();
-    assert!(
-        refused(&handle, true),
-        "it drops tasks that have not started"
-    );
+    assert!(!lines_up(&handle), "it drops tasks that have not started");
     gate.open();
     pool.wait_released().unwrap();
     assert_eq!(journal.entries(), ["runs"]);

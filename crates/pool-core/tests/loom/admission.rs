@@ -318,7 +318,7 @@ fn a_withdrawn_errand_racing_the_hand_over_loses_no_room() {
 fn a_continuation_racing_a_release_runs() {
     let (pool, runs) = (untimed(1).queue_depth(0).build().unwrap(), Runs::new());
     let (handle, next) = (PoolHandle::of(&pool), plain_job(runs.task()));
-    pool.submit(move || handle.follow(next).unwrap()).unwrap();
+    pool.submit(move || handle.line_up(next).unwrap()).unwrap();
     pool.release();
     pool.wait_released().unwrap();
     assert_eq!(runs.count(), 1);

@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 
 use sync_shim::Parker;
 use sync_shim::thread::SystemThread;
+#[cfg(not(anthill_loom))]
+use sync_shim::{Clock, MonotonicClock};
 
 use super::{LONGEST_PATIENCE, within};
 
@@ -41,13 +43,27 @@ pub(super) struct Seen {
 
 impl Look {
     pub(super) fn count(&self) -> Seen {
-        let began = Instant::now();
+        let began = now();
         let runnable = self.0.iter().filter(|thread| thread.is_runnable()).count();
+        let times = now().zip(began);
+        let took = times.map(|(now, began)| now.saturating_duration_since(began));
         Seen {
             runnable,
-            took: began.elapsed(),
+            took: took.unwrap_or_default(),
         }
     }
+}
+
+/// Real time, because a manual clock of the pool may stand still. In a model there is none.
+#[cfg_attr(
+    not(anthill_loom),
+    expect(clippy::unnecessary_wraps, reason = "models have no time")
+)]
+fn now() -> Option<Instant> {
+    #[cfg(not(anthill_loom))]
+    return Some(MonotonicClock.now());
+    #[cfg(anthill_loom)]
+    return None;
 }
 
 /// The drain tasks that run pieces.
@@ -158,7 +174,8 @@ impl Crew {
     /// Begins a look if one is due, and may make the crew grow or shrink. The caller looks without the lock.
     pub(super) fn begin_look(&mut self) -> Option<Look> {
         let has_use = self.scout.is_some() || self.threads.len() > self.cores;
-        if !has_use || self.is_looking || self.due.is_some_and(|due| Instant::now() < due) {
+        let is_early = now().zip(self.due).is_some_and(|(now, due)| now < due);
+        if !has_use || self.is_looking || is_early {
             return None;
         }
         self.is_looking = true;
@@ -176,7 +193,7 @@ impl Crew {
         };
         // A look may have taken so long because its thread waited for a core.
         self.pause = pause.max(seen.took.saturating_mul(SHARE).min(LONGEST_PATIENCE));
-        self.due = Instant::now().checked_add(self.pause);
+        self.due = now().and_then(|now| now.checked_add(self.pause));
         self.is_looking = false;
     }
 

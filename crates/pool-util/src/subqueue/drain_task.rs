@@ -1,28 +1,35 @@
 //! The task in which a worker runs pieces of a sub-queue.
 
-use std::sync::Arc;
+use std::mem;
+use std::sync::{Arc, Weak};
 
 use pool_core::internals::{Outcome, TaskContext, TaskResult, Work, execute_unseen};
 use sync_shim::foreign::drop_quietly;
 
 /// A drain task that has not run. Dropping it unrun, by a refusal or a `release_now`, uncounts it.
 pub(crate) struct DrainTask {
-    queue: Option<Arc<dyn Drain>>,
+    /// Weak, so that a drain task that waits for room or a worker does not keep the function of a mapping that is over.
+    queue: Weak<dyn Drain>,
     lane: usize,
 }
 
 impl DrainTask {
-    pub(super) fn new(queue: Arc<dyn Drain>, lane: usize) -> Self {
-        let queue = Some(queue);
+    pub(super) fn new(queue: &Arc<dyn Drain>, lane: usize) -> Self {
+        let queue = Arc::downgrade(queue);
         Self { queue, lane }
     }
 
     pub(super) fn drain(mut self, context: &TaskContext) {
-        if let Some(queue) = self.queue.take() {
+        if let Some(queue) = self.take() {
             queue.drain(&queue, self.lane, context);
             // USER CODE: the last reference drops a mapping's function and its captures.
             drop_quietly(queue);
         }
+    }
+
+    /// The queue, unless it is gone or was taken before.
+    fn take(&mut self) -> Option<Arc<dyn Drain>> {
+        mem::replace(&mut self.queue, Weak::<Gone>::new()).upgrade()
     }
 }
 
@@ -40,7 +47,7 @@ impl Work for DrainTask {
 
 impl Drop for DrainTask {
     fn drop(&mut self) {
-        if let Some(queue) = self.queue.take() {
+        if let Some(queue) = self.take() {
             queue.abandon(self.lane);
             // USER CODE: as in `drain`.
             drop_quietly(queue);
@@ -54,4 +61,17 @@ pub(super) trait Drain: Send + Sync {
     fn drain(&self, this: &Arc<dyn Drain>, lane: usize, context: &TaskContext);
     /// Called for a drain task that will not run.
     fn abandon(&self, lane: usize);
+}
+
+/// No queue.
+enum Gone {}
+
+impl Drain for Gone {
+    fn drain(&self, _: &Arc<dyn Drain>, _: usize, _: &TaskContext) {
+        match *self {}
+    }
+
+    fn abandon(&self, _: usize) {
+        match *self {}
+    }
 }

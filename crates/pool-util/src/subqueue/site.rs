@@ -1,6 +1,5 @@
 //! The pools that run the drain tasks of a sub-queue: one pool, or the members of a multi-pool.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -42,19 +41,11 @@ impl<A: Admit + Send + Sync + 'static> Submitter for A {
     }
 }
 
-/// Who submits a drain task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
-    /// The owner, or who adds a piece.
-    Caller,
-    /// A drain task. So a released pool accepts it.
-    DrainTask,
-}
-
 /// A pool that runs drain tasks.
 pub(super) trait Member: Send + Sync {
-    /// Submits a drain task. At a full pool the drain task waits, but not the caller. A refused drain task is dropped.
-    fn offer(&self, task: DrainTask, by: By) -> Result<(), SubmitError>;
+    /// Submits a drain task. One that `follows` continues others: a released pool accepts it, and at a full pool it waits, but
+    /// not the caller. A member of a multi-pool refuses it. A refused drain task is dropped.
+    fn offer(&self, task: DrainTask, follows: bool) -> Result<(), SubmitError>;
     /// Most workers.
     fn workers(&self) -> usize;
     /// Demand for the workers by other tasks, and the most workers.
@@ -65,17 +56,17 @@ pub(super) trait Member: Send + Sync {
     fn is_wanted(&self) -> bool;
     /// Whether a task waits for a busy worker.
     fn is_saturated(&self) -> bool;
-    /// Whether there is no room. A hint, read without the lock.
-    fn is_full(&self) -> bool;
     /// Whether this pool runs tasks with this context.
     fn runs(&self, context: &TaskContext) -> bool;
 }
 
 impl Member for PoolHandle {
-    fn offer(&self, task: DrainTask, by: By) -> Result<(), SubmitError> {
-        match by {
-            By::Caller => self.line_up(job_of(task)),
-            By::DrainTask => self.follow(job_of(task)),
+    fn offer(&self, task: DrainTask, follows: bool) -> Result<(), SubmitError> {
+        let job = job_of(task);
+        if follows {
+            self.line_up(job)
+        } else {
+            self.accept(job).map_err(SubmitError::without_task)
         }
     }
 
@@ -93,10 +84,6 @@ impl Member for PoolHandle {
 
     fn is_saturated(&self) -> bool {
         self.is_saturated()
-    }
-
-    fn is_full(&self) -> bool {
-        self.is_full()
     }
 
     fn has_worker(&self) -> bool {
@@ -159,20 +146,17 @@ impl Site {
         self.pool.context().now()
     }
 
-    /// A hint whether there is room for a drain task. Takes no lock.
+    /// A hint whether a drain task would be accepted at once. Takes no lock.
     pub(super) fn may_have_room(&self) -> bool {
-        self.lanes().any(|lane| !self.member(lane).is_full())
-    }
-
-    fn lanes(&self) -> Range<usize> {
-        0..self.members.len().max(1)
+        !self.members.is_empty() || !self.pool.is_full()
     }
 
     /// Most drain tasks of each member. 0 in a forked child, which has no workers and where threads of the
     /// parent may hold the pools' locks.
     pub(super) fn limits(&self) -> impl Iterator<Item = usize> {
         let has_workers = self.pool.process().is_current();
-        self.lanes().map(move |lane| {
+        let lanes = 0..self.members.len().max(1);
+        lanes.map(move |lane| {
             if has_workers {
                 self.member(lane).workers()
             } else {

@@ -64,7 +64,10 @@ impl Keeps {
 }
 
 impl Member for Arc<Keeps> {
-    fn offer(&self, task: DrainTask, _: By) -> Result<(), SubmitError> {
+    fn offer(&self, task: DrainTask, _: bool) -> Result<(), SubmitError> {
+        if self.is_full.load(Relaxed) {
+            return Err(SubmitError::Full(()));
+        }
         self.tasks.lock().push(task);
         Ok(())
     }
@@ -87,10 +90,6 @@ impl Member for Arc<Keeps> {
         false
     }
 
-    fn is_full(&self) -> bool {
-        self.is_full.load(Relaxed)
-    }
-
     fn has_worker(&self) -> bool {
         true
     }
@@ -104,7 +103,7 @@ impl Member for Arc<Keeps> {
 struct Panics;
 
 impl Member for Panics {
-    fn offer(&self, _: DrainTask, _: By) -> Result<(), SubmitError> {
+    fn offer(&self, _: DrainTask, _: bool) -> Result<(), SubmitError> {
         resume_unwind(Box::new("the pool"))
     }
 
@@ -121,10 +120,6 @@ impl Member for Panics {
     }
 
     fn is_saturated(&self) -> bool {
-        false
-    }
-
-    fn is_full(&self) -> bool {
         false
     }
 
@@ -212,22 +207,47 @@ fn a_drain_task_leaves_its_worker_to_others_after_its_turn_and_comes_again() {
     assert_eq!(after_one_task(Demand::Others), (2, 1, vec![true]));
 }
 
-#[test]
-fn one_more_drain_task_waits_at_a_full_pool_but_not_the_first_one() {
-    let keeps = Keeps::new(Demand::Others, 3);
+/// Runs a drain task with three pieces at a full member of a multi-pool that others want. Returns the number of pieces left.
+fn left_at_a_full_member(depart: impl FnOnce(&SubQueue<Pieces>)) -> usize {
+    let keeps = Keeps::new(Demand::Others, 1);
     let queue = queue(&keeps, 3, |_| ());
-    let waiting = || {
-        queue.offer(|_| ()).expect("it is open");
-        keeps.tasks.lock().len()
+    queue.offer(|_| ()).expect("nothing was asked yet");
+    keeps.is_full.store(true, Relaxed);
+    depart(&queue);
+    run(keeps.task());
+    assert_eq!(queue.state.lock().lanes.drainers(), 0);
+    assert_eq!(keeps.tasks.lock().len(), 0);
+    queue.look(|pieces| pieces.pending())
+}
+
+#[test]
+fn the_last_drain_task_goes_on_at_a_full_member_unless_the_owner_sleeps_and_submits_the_next() {
+    assert_eq!(left_at_a_full_member(|_| ()), 0);
+    let sleeps = |queue: &SubQueue<Pieces>| {
+        queue.state.lock().owner = Some(Waiter::Thread(Parker::of_thread().clone()));
     };
+    assert_eq!(left_at_a_full_member(sleeps), 2);
+}
+
+#[test]
+fn a_scout_that_a_full_member_refuses_goes_on_napping() {
+    let ran = Arc::new(Lock::new(0));
+    let (counter, keeps) = (Arc::clone(&ran), Keeps::new(Demand::Others, 2));
+    let queue = queue_on(1, &keeps, 3, move |_| *counter.lock() += 1);
+    let running = SystemThread::current();
+    assert!(queue.state.lock().crew.join(running));
+    queue.offer(|_| ()).expect("nothing was asked yet");
     keeps.is_full.store(true, Relaxed);
-    assert_eq!(waiting(), 0, "it would outlast the owner");
-    keeps.is_full.store(false, Relaxed);
-    assert_eq!(waiting(), 1);
-    keeps.is_full.store(true, Relaxed);
-    assert_eq!(waiting(), 1, "one waits");
-    run(keeps.task()); // Before its piece it submits the next one, and its turn ends while others want the worker.
-    assert_eq!((waiting(), queue.look(|pieces| pieces.pending())), (2, 2));
+    // The second time that it looks, the crew has room.
+    let (other, asked) = (Arc::clone(&queue), AtomicBool::new(false));
+    let leaves = move || {
+        if asked.swap(true, Relaxed) {
+            let _ = other.state.lock().crew.leave(running);
+        }
+    };
+    assert!(keeps.on_wanted.set(Box::new(leaves)).is_ok());
+    run(keeps.task());
+    assert!(*ran.lock() > 0);
 }
 
 #[test]

@@ -158,6 +158,78 @@ fn a_caller_that_waits_for_room_keeps_no_item_from_those_that_wait_for_it() {
 }
 
 #[testkit::test]
+fn at_a_full_pool_one_drain_task_waits_and_only_beside_another() {
+    let full = pool(1);
+    let inner = full.clone();
+    let alone = full.spawn(move || {
+        let waiting = inner.clone();
+        inner
+            .for_each(0..3, move |_| assert_eq!(waiting.waiting(), 0))
+            .unwrap();
+    });
+    alone.unwrap().join().unwrap();
+    let full = pool(2);
+    let gate = Gate::new();
+    let (held, inner) = (gate.clone(), full.clone());
+    full.submit(move || held.wait()).unwrap();
+    let results = full.map(0..50, move |n| {
+        while n == 0 && inner.waiting() == 0 {
+            yield_now();
+        }
+        assert!(inner.waiting() <= 1);
+    });
+    assert_eq!(results.window(50).flatten().count(), 50);
+    gate.open();
+}
+
+#[testkit::test]
+fn a_drain_task_that_waits_does_not_keep_the_function_of_a_mapping_that_is_over() {
+    let full = pool(2);
+    let gate = Gate::new();
+    let (held, inner, kept) = (gate.clone(), full.clone(), Arc::new(()));
+    full.submit(move || held.wait()).unwrap();
+    let function = Arc::clone(&kept);
+    full.for_each(0..50, move |n| {
+        assert!(Arc::strong_count(&function) > 1);
+        while n == 0 && inner.waiting() == 0 {
+            yield_now();
+        }
+    })
+    .unwrap();
+    // The last drain task that has run may hold it for a moment.
+    while Arc::strong_count(&kept) > 1 {
+        yield_now();
+    }
+    gate.open();
+}
+
+#[testkit::test]
+fn an_item_that_was_added_before_a_release_starts_when_a_worker_is_free() {
+    let pool = pool(2);
+    let gate = Gate::new();
+    let (held, inner) = (gate.clone(), pool.clone());
+    pool.submit(move || held.wait()).unwrap();
+    let (meet, added, waits) = (meeting(2), Gate::new(), pool.clone());
+    let opened = added.clone();
+    let end = from_fn(move || {
+        opened.open();
+        None
+    });
+    let results = pool.map((0..2).chain(end), move |n| {
+        if n == 0 {
+            added.wait();
+            while waits.waiting() == 0 {
+                yield_now();
+            }
+            inner.release();
+            gate.open();
+        }
+        meet();
+    });
+    assert_eq!(results.window(4).flatten().count(), 2);
+}
+
+#[testkit::test]
 fn items_begin_while_the_pool_is_released_or_paused() {
     let count = cores() + 3;
     for ends in [Pool::release, |pool: &Pool| {
