@@ -281,6 +281,14 @@ struct Report<V> {
     failed: bool,
 }
 
+impl<V> Report<V> {
+    /// Whether the group was cancelled, and cancels the member: at the latest when the call that has spawned it settles.
+    fn will_be_cancelled(&self) -> bool {
+        let Group { state, token, .. } = &*self.group;
+        token.is_cancelled() && !matches!(state.lock().running[self.key].party, Party::Gone)
+    }
+}
+
 impl<V> Drop for Report<V> {
     fn drop(&mut self) {
         if !self.group.pool.process.is_current() {
@@ -330,6 +338,7 @@ struct MemberFuture<F, V> {
     future: F,
     report: Report<V>,
     is_failure: Option<IsFailure>,
+    has_started: bool,
 }
 
 impl<F, V> Future for MemberFuture<F, V>
@@ -342,6 +351,10 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<V> {
         // SAFETY: `future` stays in its place until it is dropped there, and the other fields are never pinned.
         let this = unsafe { self.get_unchecked_mut() };
+        if !this.has_started && this.report.will_be_cancelled() {
+            return Poll::Pending;
+        }
+        this.has_started = true;
         // SAFETY: as above.
         let future = unsafe { Pin::new_unchecked(&mut this.future) };
         let value = ready!(future.poll(context));
@@ -369,6 +382,7 @@ where
             future: self.runner.start(member.task),
             report: member.report,
             is_failure: self.is_failure,
+            has_started: false,
         }
     }
 }
@@ -415,7 +429,8 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
     ///
     /// # Errors
     /// Returns the task: [`Cancelled`](SubmitError::Cancelled) if the group was cancelled, also by a failure; otherwise see
-    /// [`AsyncWorkerPool::spawn`].
+    /// [`AsyncWorkerPool::spawn`]. A call that gets room as the group is cancelled may return `Ok`; its task is cancelled and does
+    /// not start.
     pub fn spawn<T: Send + 'static>(&self, task: T) -> Result<(), SubmitError<T>>
     where
         R: Starts<T, Value = V>,
@@ -658,7 +673,8 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
         self.take_error()
     }
 
-    /// Async version of [`wait`](Self::wait). If the future is dropped, the next wait for all tasks returns the first error.
+    /// Async version of [`wait`](Self::wait). If the future is dropped, the next `wait` or `wait_async` returns the
+    /// first error that it has taken. An `Err` that a task returned is a value here.
     ///
     /// # Errors
     /// Those of [`wait`](Self::wait).
@@ -750,8 +766,8 @@ impl<T: Send + 'static, E: Send + 'static, R: Clone> TaskGroup<Result<T, E>, R> 
         failure.map_or(Ok(Ok(())), |failed| failed.map(|result| result.map(drop)))
     }
 
-    /// Async version of [`wait_ok`](Self::wait_ok). If the future is dropped, the next wait for all tasks returns the first
-    /// failure.
+    /// Async version of [`wait_ok`](Self::wait_ok). If the future is dropped, the next `wait_ok` or `wait_ok_async`
+    /// returns the first failure that it has taken.
     ///
     /// # Errors
     /// Those of [`wait_ok`](Self::wait_ok).

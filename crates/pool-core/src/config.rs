@@ -75,7 +75,7 @@ pub enum WithinWorker {
 /// | `submit`, `spawn`, `submit_batch`; a group's `submit` and `spawn` | the pool's setting |
 /// | `try_submit`, `try_spawn`, `try_submit_batch` | `Refuse` |
 /// | `submit_timeout`, `spawn_timeout` | `Wait` |
-/// | `submit_async`, `spawn_async` | waits as a future, and never runs a task inside a poll |
+/// | `submit_async`, `spawn_async` | waits as a future; on an own worker the poll runs the task in place |
 /// | `reserve`; `Keyed`'s `submit` and `spawn` | `Refuse` if that is the pool's setting, else `Wait`: there is no task yet, or it must not run out of order |
 /// | `Submit::submit_with`, `Spawn::spawn_with` | their argument |
 /// | tasks of a scope | neither wait nor are refused: the scope's owner runs tasks that find no room |

@@ -26,9 +26,10 @@ pub trait PoolExt: AdmitHandle<Runner = Closures> + Clone + Send + Sync + 'stati
     /// thread, the calling thread runs the items.
     ///
     /// The number of items that run at a time is at most the number of the pool's workers, and follows
-    /// [`tune`](pool_core::WorkerPool::tune) from the end of the next item. Items that compute run on as many workers as the machine has cores: another
-    /// begins if the others are seen asleep for an instant, after a millisecond or more, or if no item has ended for
-    /// 64 ms. Only Linux says whether a thread sleeps; elsewhere each seems to.
+    /// [`tune`](pool_core::WorkerPool::tune) from the end of the next item. Items that compute run on about as many workers as
+    /// the machine has cores. If some of the workers are seen asleep, after a millisecond or more, others begin, at most as
+    /// many as there are; and one if no item has ended for 64 ms, or twice as long for each further one. Only Linux says
+    /// whether a thread sleeps; elsewhere each seems to.
     ///
     /// Other tasks of the pool get a worker within a millisecond plus the length of one item.
     ///

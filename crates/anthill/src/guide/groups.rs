@@ -27,8 +27,9 @@
 //! | add tasks without blocking | [`spawn_async`](crate::TaskGroup::spawn_async), [`try_spawn`](crate::TaskGroup::try_spawn) |
 //! | get only the first success | [`PoolExt::invoke_any`](crate::PoolExt::invoke_any), [`invoke_any_async`](crate::PoolExt::invoke_any_async) |
 //!
-//! A cancelled group stays cancelled: further tasks, and those that wait for room, are returned in
-//! [`SubmitError::Cancelled`](crate::SubmitError::Cancelled), so a loop that adds tasks ends after the first failure:
+//! A cancelled group stays cancelled: further tasks are returned in
+//! [`SubmitError::Cancelled`](crate::SubmitError::Cancelled), so a loop that adds tasks ends after the first failure. So is a task
+//! that waits for room, unless it gets the room of the task that has failed: then it is cancelled if it has not started.
 //!
 //! ```
 //! # use anthill::{MapError, Pool, SubmitError};
@@ -48,6 +49,9 @@
 //!
 //! A wait that times out, or whose future is dropped, keeps the first error of the tasks that it has taken for the
 //! next wait.
+//!
+//! Groups of futures ([`async_pool::TaskGroup`]) have the same calls, without options. Their
+//! `cancel` drops futures that have started, and no member starts in a group that was cancelled before.
 //!
 //! The tasks of a group are queued like other tasks of the pool. Any thread may add tasks, including tasks of the
 //! group. To call one function with the items of an iterator, [mapping](super::mapping) is cheaper.

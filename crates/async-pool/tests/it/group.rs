@@ -258,6 +258,43 @@ fn a_spawn_that_waits_for_room_returns_its_task_when_the_group_is_cancelled() {
 }
 
 #[testkit::test]
+fn a_member_that_gets_the_room_of_the_one_that_failed_does_not_start() {
+    for _ in 0..20 {
+        let pool = pool(2, 1);
+        let group = pool.group().cancel_on_failure();
+        let (send, receive) = async_channel();
+        group
+            .spawn(Box::pin(async {
+                receive.await;
+                Err("no")
+            })
+                as Pin<Box<dyn Future<Output = Result<(), _>> + Send>>)
+            .unwrap();
+        let started = Arc::new(AtomicUsize::new(0));
+        let starts = Arc::clone(&started);
+        thread::scope(|scope| {
+            let spawn = scope.spawn(|| {
+                let next = async move {
+                    starts.fetch_add(1, SeqCst);
+                    Ok(())
+                };
+                group
+                    .spawn(Box::pin(next))
+                    .map_err(SubmitError::without_task)
+            });
+            while pool.stats().waiting == 0 {
+                thread::yield_now();
+            }
+            send.send(1).unwrap();
+            let spawned = spawn.join().unwrap();
+            assert!(matches!(spawned, Ok(()) | Err(SubmitError::Cancelled(()))));
+        });
+        assert!(matches!(group.wait_ok(), Ok(Err("no"))));
+        assert_eq!(started.load(SeqCst), 0);
+    }
+}
+
+#[testkit::test]
 fn a_wait_ends_at_its_limit_and_leaves_the_task() {
     let clock = ManualClock::new();
     let pool = AsyncPool::builder().clock(clock.clone()).build().unwrap();

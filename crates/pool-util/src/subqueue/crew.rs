@@ -28,6 +28,9 @@ use super::{LONGEST_PATIENCE, within};
 pub(super) const NAP: Duration = Duration::from_millis(1);
 /// Longest time between two looks at threads of which none has to begin or to end.
 const LONGEST_PAUSE: Duration = Duration::from_millis(8);
+/// Number of such looks in a row after which the crew becomes smaller. Threads that sleep for short times run together now and
+/// then.
+const CROWDED: u32 = 4;
 /// Least ratio of the time between two looks to the time that a look takes.
 const SHARE: u32 = 32;
 
@@ -75,6 +78,8 @@ pub(super) struct Crew {
     /// Wakes the scout.
     scout: Option<Parker>,
     progress: Progress,
+    /// Number of looks in a row that saw more threads run than there are cores.
+    crowded: u32,
     /// Time of the next look. `None` before the first one.
     due: Option<Instant>,
     /// Time from the last look to the next.
@@ -109,6 +114,7 @@ impl Crew {
             threads: Vec::new(),
             scout: None,
             progress: Progress::NONE,
+            crowded: 0,
             due: None,
             pause: NAP,
             is_looking: false,
@@ -202,16 +208,21 @@ impl Crew {
         if progress.is_made {
             *progress = Progress::NONE;
         }
-        let allowed = if runnable == 0 {
-            now.saturating_mul(2) // All sleep, so their number says nothing yet.
-        } else if runnable < self.cores {
-            now + (self.cores - runnable)
+        let is_crowded = runnable > self.cores;
+        self.crowded = if is_crowded { self.crowded + 1 } else { 0 };
+        let allowed = if runnable < self.cores {
+            // As many as would keep the cores busy, if the others sleep as much as these. At most twice as many.
+            let free = self.cores - runnable;
+            now + (now * free / runnable.max(1)).clamp(1, now.max(1))
         } else if !within(progress.patience, &mut progress.since) {
             progress.since = None;
             progress.patience *= 2;
             now + 1
-        } else {
+        } else if self.crowded == CROWDED {
+            self.crowded = 0;
             now.saturating_sub(runnable - self.cores)
+        } else {
+            now
         };
         self.allowed = allowed.max(self.cores);
     }
@@ -230,26 +241,37 @@ mod tests {
     }
 
     #[test]
-    fn a_crew_grows_by_the_free_cores_and_doubles_while_all_sleep() {
-        let mut crew = crew(4, 4);
-        crew.adapt(4);
-        assert_eq!(crew.allowed, 4);
-        crew.adapt(3);
-        assert_eq!(crew.allowed, 5);
-        crew.adapt(1);
-        assert_eq!(crew.allowed, 7);
-        crew.adapt(0);
-        assert_eq!(crew.allowed, 8);
+    fn a_crew_grows_as_its_threads_sleep_and_at_most_doubles() {
+        for (running, runnable, allowed) in [
+            (4, 4, 4),
+            (4, 3, 5),
+            (4, 2, 8),
+            (8, 1, 16),
+            (9, 3, 12),
+            (9, 0, 18),
+        ] {
+            let mut crew = crew(4, running);
+            crew.allowed = crew.threads.len();
+            crew.adapt(runnable);
+            assert_eq!(crew.allowed, allowed, "{runnable} of {running} run");
+        }
     }
 
     #[test]
-    fn a_crew_shrinks_by_the_threads_that_wait_for_a_core() {
+    fn a_crew_shrinks_by_the_threads_that_wait_for_a_core_in_several_looks() {
         let mut crew = crew(2, 10);
-        crew.adapt(5);
-        assert_eq!(crew.allowed, 7);
+        let shrinks_by = |crew: &mut Crew, runnable| {
+            (1..CROWDED).for_each(|_| crew.adapt(runnable));
+            assert_eq!(crew.allowed, 10);
+            crew.adapt(runnable);
+            10 - crew.allowed
+        };
+        assert_eq!(shrinks_by(&mut crew, 5), 3);
         assert!(crew.has_too_many() && !crew.has_room());
+        crew.allowed = 10;
         crew.adapt(10);
-        assert_eq!(crew.allowed, 2);
+        crew.adapt(2); // Not all the time.
+        assert_eq!(shrinks_by(&mut crew, 10), 8);
     }
 
     #[test]
@@ -317,7 +339,7 @@ mod tests {
         let mut large = crew(2, 3);
         let look = large.begin_look().expect("one is too many");
         assert_eq!(look.count().runnable, 3);
-        large.end_look(&seen(3));
+        (0..CROWDED).for_each(|_| large.end_look(&seen(3)));
         assert!(large.has_too_many());
         assert!(large.begin_look().is_none(), "not yet");
         large.due = Some(Instant::now());
