@@ -36,6 +36,7 @@
 //! there. So a chain of tasks that await each other ends in a pool of one, and a task with a thousand children in a full pool
 //! has one live child at a time. [`Stats::live`] never exceeds the capacity; tasks that have lent their room count as
 //! [`lending`](Stats::lending) until their child has ended. A chain may be as long as memory allows.
+//! So tasks that each spawn and await others run depth first in a full pool.
 //!
 //! Tasks that need *each other* (by a channel, say) need as many rooms. If they have not got them, and their common parent
 //! waits for them, the pool starts one more after a second in which it stood still: no task was polled, and no timer is set.

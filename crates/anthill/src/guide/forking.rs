@@ -28,6 +28,8 @@
 //! |---|---|
 //! | `submit`, `spawn` and their variants | [`SubmitError::Forked`](crate::SubmitError::Forked) with the task |
 //! | `wait_idle`, `wait_released` of a pool | [`WaitError::Forked`](crate::WaitError::Forked) |
+//! | a mapping; a group | [`MapError::Refused`](crate::MapError::Refused) with `Forked`; [`JoinError::Forked`](crate::JoinError::Forked) once, then the end |
+//! | a scope | runs its tasks in the caller |
 //! | `join` of a handle, even if its task has ended | [`JoinError::Forked`](crate::JoinError::Forked) |
 //! | release or drop of a pool | no effect |
 //! | drop of a handle | leaks its task |

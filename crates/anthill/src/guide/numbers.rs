@@ -11,8 +11,8 @@
 //! | `in_flight` | accepted tasks that have not ended; the limit is capacity + depth |
 //! | `queued` | accepted tasks that have not started |
 //! | `reserved` | permits held, and tasks that wait behind their key |
-//! | `waiting` | threads and futures that wait for room |
-//! | `submitted` | all accepted tasks |
+//! | `waiting` | threads and futures that wait for room, due tasks of a scheduled pool, mappings and scopes |
+//! | `submitted` | all accepted tasks. A mapping or a scope counts the few tasks that run its items, not the items; the last of them may end after it has returned |
 //! | `completed`, `panicked`, `cancelled`, `expired`, `released`, `discarded` | ended tasks by outcome |
 //! | `refused` | calls that returned their task |
 //! | `threads_started`, `threads_retired` | threads started and ended since the pool was built |
