@@ -214,12 +214,20 @@ fn a_clock_that_panics_once_shuts_down_one_of_the_queues() {
         });
         taken.count()
     };
-    // A thread that wakes up for no queue may meet the panic. Then none ends.
+    // A thread that wakes up for no queue may meet the panic. Then none ends. And a queue may end only after the trap was set
+    // again.
+    let mut panics = 0;
     while ended() == 0 {
         trap.left.store(1, SeqCst);
-        assert!(take_next() >= 2);
+        panics += 1;
+        assert!(take_next() + panics >= queues.len());
     }
-    assert_eq!((ended(), take_next()), (1, 2));
+    trap.left.store(0, SeqCst);
+    // The last panic may be under way. The watchdog ends the wait for queues that neither work nor have ended.
+    while take_next() + ended() != queues.len() {
+        thread::yield_now();
+    }
+    assert!(ended() <= panics);
 }
 
 /// A forked child may make queues of its own, with threads that its parent has created.
