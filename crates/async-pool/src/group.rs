@@ -435,7 +435,7 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
     where
         R: Starts<T, Value = V>,
     {
-        self.adopt(task, Patience::Unless(None, &self.group.token))
+        self.adopt(task, Patience::Until(None, Some(&self.group.token)))
     }
 
     /// Adds a task. Never blocks.
@@ -462,7 +462,7 @@ impl<V: Send + 'static, R> TaskGroup<V, R> {
         R: Starts<T, Value = V>,
     {
         let deadline = timeout.into().deadline(&*self.group.pool.clock);
-        self.adopt(task, Patience::Unless(deadline, &self.group.token))
+        self.adopt(task, Patience::Until(deadline, Some(&self.group.token)))
     }
 
     /// Async version of [`spawn`](Self::spawn). The task belongs to the group once the future is ready.

@@ -423,7 +423,7 @@ impl<R> AsyncWorkerPool<R> {
     }
 
     fn until(&self, timeout: impl Into<Timeout>) -> Patience<'static> {
-        Patience::Until(timeout.into().deadline(&*self.shared().clock))
+        Patience::Until(timeout.into().deadline(&*self.shared().clock), None)
     }
 
     /// Submits a future. Blocks while the pool is full.
@@ -435,7 +435,7 @@ impl<R> AsyncWorkerPool<R> {
     where
         R: Starts<T>,
     {
-        self.put(task, Patience::Until(None))
+        self.put(task, Patience::Until(None, None))
     }
 
     /// Submits a future. Never blocks.
@@ -507,7 +507,7 @@ impl<R> AsyncWorkerPool<R> {
     where
         R: Starts<T>,
     {
-        self.put_joinable(task, Patience::Until(None))
+        self.put_joinable(task, Patience::Until(None, None))
     }
 
     /// Like [`try_submit`](Self::try_submit), with a handle.
@@ -611,7 +611,7 @@ impl<R> AsyncWorkerPool<R> {
     where
         R: Clone,
     {
-        self.permit(Patience::Until(None))
+        self.permit(Patience::Until(None, None))
     }
 
     /// Reserves room for one task. Never blocks.

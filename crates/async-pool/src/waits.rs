@@ -23,9 +23,8 @@ use crate::worker::Shared;
 #[derive(Clone, Copy)]
 pub(crate) enum Patience<'a> {
     None,
-    Until(Option<Instant>),
-    /// The same, or until the token is cancelled.
-    Unless(Option<Instant>, &'a CancelToken),
+    /// Until a time, or until the token is cancelled.
+    Until(Option<Instant>, Option<&'a CancelToken>),
 }
 
 /// The reason for which a call got no room, and its task, unless it was for a permit.
@@ -48,10 +47,8 @@ impl Shared {
         let Err(why) = self.find_room(&mut job) else {
             return Ok(());
         };
-        let (deadline, token) = match patience {
-            Patience::None => return self.refuse(why, job),
-            Patience::Until(deadline) => (deadline, None),
-            Patience::Unless(deadline, token) => (deadline, Some(token)),
+        let Patience::Until(deadline, token) = patience else {
+            return self.refuse(why, job);
         };
         if !why(()).is_full() || self.is_own_worker() {
             return self.refuse(why, job);
@@ -62,22 +59,25 @@ impl Shared {
             Err(why) => self.refuse(why, job),
             Ok(None) => Ok(()),
             Ok(Some(ticket)) => {
-                let is_for_permit = job.is_none();
                 // USER CODE: `Clock::park_until`.
                 let waited = guarded(|| entry.wait(&parker, &*self.clock, deadline, token));
                 let outcome = waited.unwrap_or_else(|payload| {
-                    self.leave(&entry, ticket, is_for_permit);
+                    self.leave(&entry, ticket, job.is_none());
                     resume_unwind(payload)
                 });
-                match outcome {
-                    Some(outcome) => outcome_of(outcome).map(|_| ()),
-                    None if token.is_some_and(CancelToken::is_cancelled) => self
-                        .end_wait(&entry, ticket, SubmitError::Cancelled)
-                        .map(|_| ()),
-                    None => self
-                        .end_wait(&entry, ticket, SubmitError::TimedOut)
-                        .map(|_| ()),
-                }
+                let room = outcome.map_or_else(
+                    || {
+                        let is_cancelled = token.is_some_and(CancelToken::is_cancelled);
+                        let why = if is_cancelled {
+                            SubmitError::Cancelled
+                        } else {
+                            SubmitError::TimedOut
+                        };
+                        self.end_wait(&entry, ticket, why)
+                    },
+                    outcome_of,
+                );
+                room.map(|_| ())
             }
         }
     }

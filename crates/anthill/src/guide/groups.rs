@@ -54,6 +54,7 @@
 //! `cancel` drops futures that have started, and no member starts in a group that was cancelled before.
 //!
 //! The tasks of a group are queued like other tasks of the pool. Any thread may add tasks, including tasks of the
-//! group, which share it in an `Arc`: then its drop cancels nothing while a task still has it. To call one function with the items of an iterator, [mapping](super::mapping) is cheaper.
+//! group, which share it in an `Arc`: then its drop cancels nothing while a task still has it. To call one function
+//! with the items of an iterator, [mapping](super::mapping) is cheaper.
 //!
 //! In a forked child, waits return [`JoinError::Forked`](crate::JoinError::Forked).

@@ -37,10 +37,10 @@
 //! ```
 //!
 //! # Joining inside a task
-//! A worker that joins an unstarted task of its own pool runs that task in place. So tasks can join the tasks
-//! they spawned, even if no other worker is free, up to the [nesting limit](super::nesting). The worker runs no *other* task during the join (there is no
-//! work stealing), so unrelated tasks never run on its stack or while it holds locks. If the joined task is
-//! running elsewhere, the join blocks.
+//! A worker that joins an unstarted task of its own pool runs that task in place. So tasks can join the tasks they
+//! spawned, even if no other worker is free, up to the [nesting limit](super::nesting). The worker runs no *other*
+//! task during the join (there is no work stealing), so unrelated tasks never run on its stack or while it holds
+//! locks. If the joined task is running elsewhere, the join blocks.
 //!
 //! At the [nesting limit](super::nesting) the join returns
 //! [`JoinError::WouldDeadlock`](crate::JoinError::WouldDeadlock), and the task runs later. A join with a time

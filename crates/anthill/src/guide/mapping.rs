@@ -66,18 +66,19 @@
 //! [`into_unstarted`](crate::Map::into_unstarted) returns the items that were pulled but not started.
 //!
 //! # Sharing the pool
-//! A mapping uses up to all workers of the pool, and adapts to [`tune`](crate::Pool::tune) at the end of the next item. While its items compute, it
-//! uses about one worker per core, because more would only take turns. While they sleep, for example at a disk or a socket,
-//! it grows, at most twofold in a millisecond, to as many workers as keep the cores busy, or all. (Linux says whether a thread
-//! sleeps. On other systems a mapping grows in either case.) Each of many items that sleep for less than some milliseconds
-//! starts sooner as a task of its own. So a pool for tasks that block can run mappings that compute. Tasks of a
-//! [scope](super::scopes) are started in the same way. Other tasks get a
-//! worker within a millisecond plus the duration of one item. In a multi-pool, a member whose workers are blocked
-//! does not delay the mapping. On a worker of the same pool, `next` calls the function itself instead of waiting,
-//! so mappings may be nested. The [nesting limit](super::nesting) does not apply to them.
+//! A mapping uses up to all workers of the pool, and adapts to [`tune`](crate::Pool::tune) at the end of the next
+//! item. While its items compute, it uses about one worker per core, because more would only take turns. While they
+//! sleep, for example at a disk or a socket, it grows, at most twofold in a millisecond, to as many workers as keep
+//! the cores busy, or all. (Linux says whether a thread sleeps. On other systems a mapping grows in either case.)
+//! Each of many items that sleep for less than some milliseconds starts sooner as a task of its own. So a pool for
+//! tasks that block can run mappings that compute. Tasks of a [scope](super::scopes) are started in the same way.
+//! Other tasks get a worker within a millisecond plus the duration of one item. In a multi-pool, a member whose
+//! workers are blocked does not delay the mapping. On a worker of the same pool, `next` calls the function itself
+//! instead of waiting, so mappings may be nested. The [nesting limit](super::nesting) does not apply to them.
 //!
-//! Items may wait for each other if the pool has a worker, and the window a place, for each of them. That is not enough on a worker of a full pool,
-//! where the caller may run one of them itself, nor in a multi-pool, where an item may be assigned to a member whose workers are blocked.
+//! Items may wait for each other if the pool has a worker, and the window a place, for each of them. That is not
+//! enough on a worker of a full pool, where the caller may run one of them itself, nor in a multi-pool, where an item
+//! may be assigned to a member whose workers are blocked.
 //!
 //! The source may wait for earlier items, as in a walk of a tree whose items add to the source. If no worker is free
 //! for an item, an owner on a worker of the pool runs it before it pulls the next one. If the operating system refuses

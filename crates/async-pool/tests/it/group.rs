@@ -190,7 +190,7 @@ fn a_wait_for_all_tasks_that_is_dropped_leaves_the_first_failure_to_the_next_wai
         matches!(group.wait_ok(), Ok(Err("no"))),
         "not the later ones"
     );
-    assert!(matches!(group.wait_ok(), Ok(Ok(()))), "it is told once");
+    assert!(matches!(group.wait_ok(), Ok(Ok(()))), "it is returned once");
     let error = failed().wait();
     assert!(
         matches!(error, Err(JoinError::Panicked(_))),

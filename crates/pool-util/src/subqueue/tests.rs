@@ -229,25 +229,33 @@ fn the_last_drain_task_goes_on_at_a_full_member_unless_the_owner_sleeps_and_subm
     assert_eq!(left_at_a_full_member(sleeps), 2);
 }
 
-#[test]
-fn a_scout_that_a_full_member_refuses_goes_on_napping() {
+/// Runs the scout of a full crew, with three pieces, at a pool that others want. The crew has room from the scout's
+/// `look`th look on. Returns the number of pieces that have run.
+fn ran_by_a_scout(is_full: bool, look: usize) -> usize {
     let ran = Arc::new(Lock::new(0));
     let (counter, keeps) = (Arc::clone(&ran), Keeps::new(Demand::Others, 2));
     let queue = queue_on(1, &keeps, 3, move |_| *counter.lock() += 1);
     let running = SystemThread::current();
     assert!(queue.state.lock().crew.join(running));
     queue.offer(|_| ()).expect("nothing was asked yet");
-    keeps.is_full.store(true, Relaxed);
-    // The second time that it looks, the crew has room.
-    let (other, asked) = (Arc::clone(&queue), AtomicBool::new(false));
+    let scout = keeps.task();
+    keeps.is_full.store(is_full, Relaxed);
+    let (other, looks) = (Arc::clone(&queue), Lock::new(0));
     let leaves = move || {
-        if asked.swap(true, Relaxed) {
+        let mut looks = looks.lock();
+        *looks += 1;
+        if *looks >= look {
             let _ = other.state.lock().crew.leave(running);
         }
     };
     assert!(keeps.on_wanted.set(Box::new(leaves)).is_ok());
-    run(keeps.task());
-    assert!(*ran.lock() > 0);
+    run(scout);
+    *ran.lock()
+}
+
+#[test]
+fn a_scout_that_a_full_member_refuses_goes_on_napping() {
+    assert!(ran_by_a_scout(true, 2) > 0);
 }
 
 #[test]
@@ -269,22 +277,7 @@ fn a_scout_that_leaves_its_worker_to_others_comes_again_and_ends_no_turn() {
 
 #[test]
 fn a_scout_joins_a_crew_with_room_before_it_leaves_its_worker_to_others() {
-    let ran = Arc::new(Lock::new(0));
-    let (counter, keeps) = (Arc::clone(&ran), Keeps::new(Demand::Others, 2));
-    let queue = queue_on(1, &keeps, 3, move |_| *counter.lock() += 1);
-    let running = SystemThread::current();
-    assert!(queue.state.lock().crew.join(running));
-    queue.offer(|_| ()).expect("nothing was asked yet");
-    let scout = keeps.task();
-    let leaves = Arc::clone(&queue);
-    assert!(
-        keeps
-            .on_wanted
-            .set(Box::new(move || _ = leaves.state.lock().crew.leave(running)))
-            .is_ok()
-    );
-    run(scout);
-    assert_eq!(*ran.lock(), 1);
+    assert_eq!(ran_by_a_scout(false, 1), 1);
 }
 
 #[test]
