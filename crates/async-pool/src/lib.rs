@@ -48,7 +48,7 @@
 //! `wait_idle_async` and `wait_released_async` return `WouldDeadlock` in a task of the pool, which is in flight itself.
 //!
 //! # Fairness
-//! A worker takes turns between new tasks, tasks that a timer has woken, and all others; a turn ends after 128 polls, or about
+//! A worker takes turns between new tasks, tasks that a timer has woken, and all others; a turn ends after 192 polls, or about
 //! 200 us, or one longer poll. Timers and queued tasks of a worker whose poll does not return are served by another worker after
 //! 5 to 10 ms, if there is one. The room of a task goes to the next caller when the poll ends in which it was dropped.
 //!

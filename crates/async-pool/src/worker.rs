@@ -42,8 +42,8 @@ use crate::timers::{NEVER, Timers, outside};
 
 /// Most tasks that a worker takes from the inbox in a round.
 const MOST_NEW: usize = 64;
-/// Most tasks of its own queue that a worker runs in a round.
-const MOST_LOCAL: usize = 128;
+/// Most tasks that a worker runs in a round: as many as it fires and takes, so that none stay behind.
+const MOST_LOCAL: usize = 192;
 /// How long timers and queued tasks of a worker that is stuck in a poll may wait until another worker looks.
 pub(crate) const WATCH: Duration = Duration::from_millis(5);
 const WATCH_NANOS: u64 = 5_000_000;
@@ -667,9 +667,11 @@ impl Shared {
         let number = own.number();
         for other in self.others(number) {
             let Worker { timers, rounds, .. } = &*self.workers[other];
-            while own.fire(timers, now) {}
+            // A worker that gets on fires the rest itself. All of them in one lane would delay its own timers.
+            own.fire(timers, now);
             let rounds = rounds.load(Relaxed);
             if std::mem::replace(&mut own.seen[other], rounds) == rounds {
+                while own.fire(timers, now) {}
                 self.steal(number, other);
                 self.end_for_worker(other);
             }
