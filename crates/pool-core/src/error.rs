@@ -38,7 +38,8 @@ use crate::foreign::Payload;
 #[doc(alias = "ErrPoolOverload")]
 #[non_exhaustive]
 pub enum SubmitError<T = ()> {
-    /// The pool is full, and the call may not wait.
+    /// The pool is full, and the call may not wait: it is a `try_` call, too many callers wait, or it is made by a worker of the
+    /// pool whose tasks nest as deep as they may ([`nesting_limit`](crate::Builder::nesting_limit)).
     Full(T),
     /// The pool is released.
     Released(T),

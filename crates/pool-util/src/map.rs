@@ -285,8 +285,8 @@ where
         self.window.div_ceil(2)
     }
 
-    /// Ends the mapping and returns the items that were pulled and have not started. Running calls finish,
-    /// and their values are dropped.
+    /// Ends the mapping and returns the items that were pulled and have not started. Does not wait for running calls, whose
+    /// values are dropped.
     ///
     /// ```
     /// use pool_core::Pool;

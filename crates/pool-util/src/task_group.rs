@@ -129,7 +129,8 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
         self
     }
 
-    /// Adds a task that returns a value. Waits at a full pool as [`WorkerPool::spawn`] does.
+    /// Adds a task that returns a value. Waits at a full pool as [`WorkerPool::spawn`] does; a failure of the group ends that
+    /// wait, unless the task gets the room of the one that has failed.
     ///
     /// The group keeps the ended task, with its value, until [`next`](Self::next) or [`wait`](Self::wait) takes
     /// it: about 190 bytes plus the captures or the value. For tasks that nobody takes, use
@@ -632,7 +633,8 @@ impl<T: Send + 'static, E: Send + 'static, P: PoolExt> TaskGroup<Result<T, E>, P
         Self::returned(self.group.wait(shared::Until::Next, Some(Self::is_err)))
     }
 
-    /// Async version of [`wait_ok`](Self::wait_ok).
+    /// Async version of [`wait_ok`](Self::wait_ok). A dropped future leaves the tasks that it has not taken, and the first error of
+    /// those that it has, to the next wait.
     ///
     /// # Errors
     /// Those of [`wait_ok`](Self::wait_ok).

@@ -55,6 +55,39 @@
 //!
 //! The tasks of a group are queued like other tasks of the pool. Any thread may add tasks, including tasks of the
 //! group, which share it in an `Arc`: then its drop cancels nothing while a task still has it. To call one function
-//! with the items of an iterator, [mapping](super::mapping) is cheaper.
+//! with the items of an iterator, [mapping](super::mapping) is cheaper. A crawler whose pages name further pages:
+//!
+//! ```
+//! # #[cfg(feature = "async-pool")] {
+//! use std::pin::Pin;
+//! use std::sync::Arc;
+//!
+//! use anthill::AsyncPool;
+//! use anthill::async_pool::TaskGroup;
+//!
+//! /// Adds the links of a page to the group. Boxed, because it adds tasks of its own type.
+//! fn visit(group: Arc<TaskGroup<u32>>, page: u32) -> Pin<Box<dyn Future<Output = u32> + Send>> {
+//!     Box::pin(async move {
+//!         for link in [2 * page, 2 * page + 1].into_iter().filter(|&link| link < 100) {
+//!             // Waits for room without a thread. If the pool is full of such tasks they lend it theirs.
+//!             let added = group.spawn_async(visit(Arc::clone(&group), link)).await;
+//!             added.expect("nobody cancels the group");
+//!         }
+//!         page
+//!     })
+//! }
+//!
+//! let pool = AsyncPool::builder().capacity(4).build()?;
+//! let group = Arc::new(pool.group());
+//! group.spawn(visit(Arc::clone(&group), 1)).map_err(|refused| refused.without_task())?;
+//! let mut pages = 0;
+//! while let Some(page) = group.next() {
+//!     page?;
+//!     pages += 1;
+//! }
+//! assert_eq!(pages, 99);
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+//! ```
 //!
 //! In a forked child, waits return [`JoinError::Forked`](crate::JoinError::Forked).

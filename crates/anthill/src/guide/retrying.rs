@@ -3,11 +3,12 @@
 //! | to retry | use | back-off | gives up | result |
 //! |---|---|---|---|---|
 //! | a function that returns a value | [`spawn_retrying`](crate::ScheduledPool::spawn_retrying) of a `ScheduledPool` | exponential with jitter, by the policy | after `max_attempts` | in the handle: the value, or the last error |
+//! | a future | a loop in it: [below](#a-future) | `sleep` | as the loop says | the future's |
 //! | the work on a key that receives many events | [`DedupRetryQueue`](crate::DedupRetryQueue): `retry` of a held key | per key and over all keys, by a `RateLimiter` | after `max_attempts`; the key is passed to `dead_letter` | none |
 //! | a value with its own count and delay | [`DelayQueue`](crate::DelayQueue): push it again | chosen by the program | decided by the program | none |
 //!
-//! All three are in memory. For retries that survive the process, use a [`DurableQueue`](super::durable).
-//! Unlike a loop that sleeps, none of them holds a worker between two attempts.
+//! All are in memory. For retries that survive the process, use a [`DurableQueue`](super::durable).
+//! None of them holds a worker between two attempts, as a blocking loop that sleeps would.
 //!
 //! # A call
 //! ```
@@ -45,6 +46,34 @@
 //! - **Release**: a release of the pool ends the task between two attempts, unless the builder sets
 //!   `continue_series(true)`. [`release_now`](crate::ScheduledPool::release_now) returns the task.
 //! - **Panics**: a panic ends the task without a retry, and the handle returns the panic.
+//!
+//! # A future
+//! A future retries in a loop. It keeps its room in the pool during the back-off, as any task that sleeps.
+//!
+//! ```
+//! # #[cfg(feature = "async-pool")] {
+//! use anthill::AsyncPool;
+//! use anthill::async_pool::{sleep, timeout};
+//! use std::time::Duration;
+//!
+//! # async fn fetch(attempt: u32) -> Result<&'static str, u32> { if attempt < 3 { Err(attempt) } else { Ok("page") } }
+//! let pool = AsyncPool::builder().capacity(100).build()?;
+//! let page = pool.spawn(async {
+//!     let mut back_off = Duration::from_millis(1);
+//!     for attempt in 1..8 {
+//!         // A time limit for each attempt.
+//!         if let Ok(Ok(page)) = timeout(Duration::from_secs(10), fetch(attempt)).await {
+//!             return Ok(page);
+//!         }
+//!         sleep(back_off).await;
+//!         back_off = (2 * back_off).min(Duration::from_secs(10));
+//!     }
+//!     timeout(Duration::from_secs(10), fetch(8)).await.unwrap_or(Err(8))
+//! })?;
+//! assert_eq!(page.join()?, Ok("page"));
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! # A key
 //! A failed key is retried after its back-off, or at once when a new event adds it. Two workers never hold the same
