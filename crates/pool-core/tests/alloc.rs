@@ -4,10 +4,13 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
 
-use pool_core::{FuncPool, Pool, QueueDepth};
+use pool_core::{CancelToken, FuncPool, Pool, Priority, QueueDepth};
 use testkit::{Gate, LIMIT, watchdog};
 
 /// The system's allocator. Counts the allocations of the observed threads, and the bytes in use on
@@ -16,6 +19,8 @@ struct Counting;
 
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
+/// Allocations of the observed threads that ask for more alignment than `malloc` gives.
+static ALIGNED: AtomicUsize = AtomicUsize::new(0);
 
 thread_local!(static LOOKED_AT: Cell<bool> = const { Cell::new(false) });
 
@@ -24,6 +29,7 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if LOOKED_AT.get() {
             COUNT.fetch_add(1, SeqCst);
+            ALIGNED.fetch_add(usize::from(layout.align() > 16), SeqCst);
         }
         IN_USE.fetch_add(layout.size(), SeqCst);
         // SAFETY: the caller keeps the contract of `alloc`.
@@ -175,6 +181,44 @@ fn spawning_and_joining_allocates_once() {
             COUNT.load(SeqCst) - before
         });
         assert_eq!(count, 1000);
+    });
+}
+
+/// An allocator has no fast path for these.
+#[test]
+fn no_task_and_no_waiter_is_allocated_with_the_alignment_of_a_cache_line() {
+    alone(|| {
+        let options = Pool::builder().capacity(2).queue_depth(1000);
+        let options = options.priorities(true).start_hook(look).build().unwrap();
+        let token = CancelToken::new();
+        let full = pool(0);
+        let gate = Gate::new();
+        for _ in 0..2 {
+            let gate = gate.clone();
+            full.submit(move || gate.wait()).unwrap();
+        }
+        let late = Instant::now() + LIMIT;
+        let aligned = when_warm(|| {
+            let before = ALIGNED.load(SeqCst);
+            look();
+            for n in 0..500_usize {
+                let captures = [n; 20];
+                options.task().name("named").submit(|| ()).unwrap();
+                let task = options.task().cancelled_by(&token).priority(Priority::High);
+                task.submit(move || captures[19]).unwrap();
+                let task = options.task().start_before(late);
+                task.spawn(move || captures[19]).unwrap().join().unwrap();
+                let mut waits = pin!(full.submit_async(|| ()));
+                let mut context = Context::from_waker(Waker::noop());
+                assert!(waits.as_mut().poll(&mut context).is_pending());
+                full.submit_timeout(|| (), Duration::ZERO).unwrap_err();
+            }
+            options.wait_idle().unwrap();
+            LOOKED_AT.set(false);
+            ALIGNED.load(SeqCst) - before
+        });
+        gate.open();
+        assert_eq!(aligned, 0);
     });
 }
 

@@ -22,6 +22,7 @@ pub(crate) type Block<J> = VecDeque<Entry<J>>;
 /// # Invariant
 /// It holds a `J`, except between a [`TaskQueue::place`] and the write that its caller has to make.
 #[derive(Debug)]
+#[repr(align(64))] // So that a job that is written on one core and read on another is one cache line.
 // Uninitialized at first, so that a submit can write its job into the slot instead of moving it there.
 pub(crate) struct Entry<J>(MaybeUninit<J>);
 

@@ -59,7 +59,7 @@ pub trait Work: Send + 'static {
 }
 
 /// An erased task. Dropping it drops the work without running it.
-#[repr(align(64))]
+// Not aligned to a cache line: that is for the queue, and what else has a task in it may be allocated once per task.
 pub struct Task {
     /// Points to a `&'static Table`.
     // A raw pointer, because a reference has a niche: an `Option<Task>` would use it and be moved in two parts, pointer and
