@@ -337,8 +337,8 @@ impl<T: Send + 'static, P: PoolExt> TaskGroup<T, P> {
     /// Links the tokens of a task, each of which ends its wait for room, with the group's.
     fn linked(&self, options: Option<TaskOptions>) -> Option<TaskOptions> {
         let mut options = options?;
-        if !options.tokens.is_empty() {
-            options.tokens.push(self.group.shared.token().clone());
+        if options.token.is_some() {
+            options.cancelled_by(self.group.shared.token());
         }
         Some(options)
     }

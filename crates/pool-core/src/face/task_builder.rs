@@ -82,7 +82,7 @@ impl<'p, P> TaskBuilder<'p, P> {
     /// [`current`](crate::current)`().is_cancelled()` returns `true`, and the run of a series is
     /// its last. A call that waits for room fails with [`SubmitError::Cancelled`].
     pub fn cancelled_by(mut self, token: &CancelToken) -> Self {
-        self.options.tokens.push(token.clone());
+        self.options.cancelled_by(token);
         self
     }
 }

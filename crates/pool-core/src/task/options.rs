@@ -26,8 +26,8 @@ use crate::task::run::TaskContext;
 pub struct TaskOptions {
     /// Name of the task in reports.
     pub name: Option<Cow<'static, str>>,
-    /// Tokens, each of which cancels the task.
-    pub tokens: Vec<CancelToken>,
+    /// A token that cancels the task. Only its owners cancel it, so tasks share it.
+    pub token: Option<CancelToken>,
     /// A task that has not been started by then is not run.
     pub start_before: Option<Instant>,
     /// Priority among the queued tasks.
@@ -40,9 +40,21 @@ impl TaskOptions {
         self.priority != Priority::default()
     }
 
-    /// Whether one of the tokens is cancelled.
+    /// Adds a token that cancels the task.
+    pub fn cancelled_by(&mut self, token: &CancelToken) {
+        self.token = Some(match self.token.take() {
+            None => token.clone(),
+            // One child of all, so that each later check reads one flag.
+            Some(others) => {
+                let any = others.child();
+                any.cancel_with(token);
+                any
+            }
+        });
+    }
+
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.tokens.iter().any(CancelToken::is_cancelled)
+        self.token.as_ref().is_some_and(CancelToken::is_cancelled)
     }
 }
 
@@ -148,8 +160,7 @@ impl Drop for CarriedSpan {
 pub struct TaskRecord {
     pub(crate) name: Option<Cow<'static, str>>,
     pub(crate) priority: Priority,
-    /// A token that is cancelled with each of the task's tokens.
-    pub(crate) token: Option<CancelToken>,
+    token: Option<CancelToken>,
     start_before: Option<Instant>,
     handed_over: Option<Instant>,
     span: CarriedSpan,
@@ -157,17 +168,10 @@ pub struct TaskRecord {
 
 impl TaskRecord {
     pub(crate) fn new(options: TaskOptions, context: &TaskContext) -> Self {
-        // One child of all tokens, so that each later check reads one flag.
-        let mut tokens = options.tokens.into_iter();
-        let token = tokens.next().map(|first| {
-            let token = first.child();
-            tokens.for_each(|other| token.cancel_with(&other));
-            token
-        });
         Self {
             name: options.name,
             priority: options.priority,
-            token,
+            token: options.token,
             start_before: options.start_before,
             // Only for a hook, because the clock is user code whose call would make each submit dearer.
             handed_over: context.task_hook.as_ref().and_then(|_| context.now()),
@@ -250,7 +254,7 @@ impl TaskRecord {
         (context.now()? >= last).then_some(TaskOutcome::Expired)
     }
 
-    /// Links `token` to each of the task's tokens.
+    /// Links `token` to the task's.
     pub(crate) fn cancel_with_task(&self, token: &CancelToken) {
         if let Some(given) = &self.token {
             token.cancel_with(given);
