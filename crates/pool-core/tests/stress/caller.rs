@@ -125,11 +125,11 @@ fn hear(world: &World, id: Id, answer: Answer) -> Option<Handle> {
 fn conclude(world: &World, id: Id, handle: Handle, then: Then, within: bool) {
     let mut cancelled = false;
     let joined = match then {
-        Then::Join if within => taking_out(|| handle.join()),
+        Then::Join if within => taking_out(1, || handle.join()),
         Then::Join => handle.join(),
         Then::Await => block_on(handle),
         Then::Cancel => {
-            cancelled = taking_out(|| handle.cancel());
+            cancelled = taking_out(1, || handle.cancel());
             if cancelled {
                 world.ledger.say(id, Said::Cancelled);
             }

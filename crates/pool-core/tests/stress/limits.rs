@@ -8,15 +8,17 @@ use testkit::Rng;
 
 use crate::subject::Kind;
 
-/// Cancels and joins within tasks that have begun, and that have ended. Each may hold a task that
-/// it has taken out of the queue.
+/// Tasks that calls may have taken out of the queue: of the calls that have begun, and of those that
+/// have ended.
 static TAKEN_OUT: (AtomicUsize, AtomicUsize) = (AtomicUsize::new(0), AtomicUsize::new(0));
+/// More tasks than a round has, for a call that may take out all.
+pub(crate) const ALL: usize = 1 << 20;
 
-/// Makes a call that may take a task out of the queue.
-pub(crate) fn taking_out<T>(call: impl FnOnce() -> T) -> T {
-    TAKEN_OUT.0.fetch_add(1, SeqCst);
+/// Makes a call that may take `most` tasks out of the queue: a cancel, a join in a task, a release.
+pub(crate) fn taking_out<T>(most: usize, call: impl FnOnce() -> T) -> T {
+    TAKEN_OUT.0.fetch_add(most, SeqCst);
     let answer = call();
-    TAKEN_OUT.1.fetch_add(1, SeqCst);
+    TAKEN_OUT.1.fetch_add(most, SeqCst);
     answer
 }
 
@@ -73,11 +75,11 @@ impl Limits {
         let mut force = self.lock();
         let ended_before = TAKEN_OUT.1.load(SeqCst);
         let stats = pool.stats();
-        // Tasks taken out by their handles are in flight and hold no room. This is their maximum.
+        // Tasks that were taken out are in flight until they are dropped, and hold no room. This is their
+        // maximum.
         let taken_out = TAKEN_OUT.0.load(SeqCst) - ended_before;
-        // The maximum number of tasks that hold room now. A worker may be busy with a hook or a
-        // waker, and tasks removed by `release_now` are in flight until they are dropped and hold
-        // no room.
+        // The maximum number of tasks that hold room now. A worker may be busy without one: with a hook or
+        // a waker, or because it is woken to leave.
         let tasks = stats.in_flight.min(stats.busy + stats.queued);
         let ended = stats.completed + stats.panicked + stats.cancelled + stats.released;
         let late = usize::from(force.on_its_way.is_some());

@@ -13,7 +13,7 @@ use crate::caller;
 use crate::census::Census;
 use crate::job::{Job, Out, World};
 use crate::ledger::Ledger;
-use crate::limits::Limits;
+use crate::limits::{ALL, Limits, taking_out};
 use crate::setup::{End, Setup, Threads};
 use crate::subject::{Kind, Unstarted};
 
@@ -152,7 +152,7 @@ impl<K: Kind> Round<K> {
     }
 
     fn release_now(&self) {
-        let number = match K::release_now(&self.pool) {
+        let number = match taking_out(ALL, || K::release_now(&self.pool)) {
             Unstarted::Number(number) => number,
             Unstarted::Jobs(jobs) => jobs.len(),
         };
