@@ -2,16 +2,16 @@
 //!
 //! Not for advisories, which need a database from the network: `cargo deny check`.
 
-use std::env;
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::fmt::Write;
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use spdx::{Expression, LicenseReq, ParseMode};
-use xshell::{Shell, cmd};
+use xshell::cmd;
 
-use crate::workspace::{Workspace, file_name, package};
+use crate::workspace::{Workspace, package};
 
 /// The allowed licences and dependencies, also used by cargo-deny. Relative to the root.
 const RULES: &str = "deny.toml";
@@ -44,12 +44,13 @@ pub(crate) fn libraries(workspace: &Workspace) -> Result<Vec<String>> {
     Ok(crates)
 }
 
-/// Packages all crates, builds them from their packages, and makes all steps of a publication
-/// except the last. Without a registry, skips the steps that need its index.
+/// Packages all crates, makes all steps of a publication except the last, and compiles the crates from their packages.
+/// Without a registry, skips the steps that need its index.
 pub(crate) fn pack(workspace: &Workspace) -> Result<()> {
     let shell = workspace.shell()?;
-    for folder in published(workspace)? {
-        let name = package(&folder);
+    let published = published(workspace)?;
+    for folder in &published {
+        let name = package(folder);
         let list = cmd!(shell, "cargo package --package {name} --list --allow-dirty");
         let list = list.quiet().read()?;
         let lacks = HELD
@@ -57,13 +58,12 @@ pub(crate) fn pack(workspace: &Workspace) -> Result<()> {
             .find(|file| !list.lines().any(|it| it == **file));
         ensure!(lacks.is_none(), "the package {name} lacks {lacks:?}");
     }
-    // A new folder, and nothing unpacked: cargo would reuse a crate that it unpacked and built from
-    // an earlier package of the same version.
     let built = workspace.target.join("packages");
     shell.remove_path(&built)?;
-    forget_unpacked(&shell)?;
+    // Not verified by cargo, which compiles all dependencies once more for that.
     let common = [
         OsStr::new("--allow-dirty"),
+        OsStr::new("--no-verify"),
         OsStr::new("--target-dir"),
         built.as_os_str(),
     ];
@@ -75,27 +75,38 @@ pub(crate) fn pack(workspace: &Workspace) -> Result<()> {
         let is_reached = !NO_REGISTRY.iter().any(|words| complaints.contains(words));
         ensure!(!is_reached, "the crates could not be published");
         println!("THE REGISTRY DOES NOT ANSWER: the crates are packaged, but not compared with it");
-        let published = published(workspace)?;
-        let packages = published.iter().flat_map(|folder| ["-p", package(folder)]);
-        cmd!(shell, "cargo package {packages...} --offline {common...}").run()?;
     }
-    Ok(())
+    let packages = published.iter().flat_map(|folder| ["-p", package(folder)]);
+    cmd!(shell, "cargo package {packages...} --offline {common...}").run()?;
+    compile(workspace, &built.join("package"), &published)
 }
 
-/// Removes the sources that cargo has unpacked from these packages. Their registry is a folder, so
-/// the name of the sources' folder begins with a dash instead of a host's name.
-fn forget_unpacked(shell: &Shell) -> Result<()> {
-    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home.or_else(|| Some(env::home_dir()?.join(".cargo")));
-    let sources = home.context("there is no CARGO_HOME")?.join("registry/src");
-    for registry in shell.read_dir(&sources).unwrap_or_default() {
-        let is_folders = file_name(&registry).is_some_and(|name| name.starts_with('-'));
-        let unpacked = concat!("worker-queue-", env!("CARGO_PKG_VERSION"));
-        if is_folders && registry.join(unpacked).exists() {
-            shell.remove_path(&registry)?;
-        }
+/// Compiles the crates as they are in their `packages`, with the dependencies that other steps have compiled.
+fn compile(workspace: &Workspace, packages: &Path, folders: &[String]) -> Result<()> {
+    let shell = workspace.shell()?;
+    let unpacked = packages.join("unpacked");
+    shell.create_dir(&unpacked)?;
+    shell.copy_file(workspace.root.join("Cargo.lock"), &unpacked)?;
+    // With the profile of the workspace, so that its dependencies serve.
+    let mut manifest =
+        "workspace = { resolver = '3', members = ['*'] }\nprofile.dev.debug = false\n".to_owned();
+    for folder in folders {
+        let name = package(folder);
+        let version = env!("CARGO_PKG_VERSION");
+        let archive = packages.join(format!("{name}-{version}.crate"));
+        // Touched, because cargo gives all packaged files one time, by which it would not see a change.
+        let unpack = cmd!(shell, "tar --extract --touch --gzip --file {archive}");
+        unpack.arg("--directory").arg(&unpacked).run()?;
+        writeln!(manifest, "patch.crates-io.{name}.path = '{name}-{version}'")?;
     }
-    Ok(())
+    let manifest_path = unpacked.join("Cargo.toml");
+    shell.write_file(&manifest_path, manifest)?;
+    let target = &workspace.target;
+    let check = cmd!(shell, "cargo check --workspace --all-features --offline");
+    let check = check.args([OsStr::new("--manifest-path"), manifest_path.as_os_str()]);
+    Ok(check
+        .args([OsStr::new("--target-dir"), target.as_os_str()])
+        .run()?)
 }
 
 /// The part of [`RULES`] that can be checked without a tool.
