@@ -105,7 +105,6 @@ impl<'p> Request<'p> {
         body: B,
         into_task: impl FnOnce(B) -> F,
     ) -> Result<ScheduledHandle<B::Out>, ScheduleError<F>> {
-        // `const`: code for the other case is not generated, even without optimization.
         if const { is_large::<B>() } {
             self.schedule_body(first, plan, Box::new(body), |body| into_task(*body))
         } else {

@@ -249,7 +249,6 @@ impl SpawnCell {
         type_name: fn() -> &'static str,
         record: Option<Box<TaskRecord>>,
     ) -> Arc<Self> {
-        // `const`: code for the other case is not generated, even without optimization.
         if const { is_large::<B>() } {
             Self::named_large(Box::new(body), type_name, record)
         } else {

@@ -7,6 +7,7 @@
 const LARGE: usize = 16 * 1024;
 
 /// Whether a value is too large to be moved from one frame to the next.
+// In a `const` block no code is generated for the other case, even without optimization.
 pub const fn is_large<T>() -> bool {
     size_of::<T>() > LARGE
 }

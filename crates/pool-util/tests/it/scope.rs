@@ -429,7 +429,7 @@ fn a_scoped_mapping_pulls_no_further_than_its_window() {
             });
             at_first
         };
-        // The owner runs items before it has pulled all of them if no worker is free, which may still be on its way.
+        // The owner runs items before it has pulled all of them while no worker is idle, and one may be on its way to that.
         while pulls() < most {}
     }
 }
