@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use pool_core::JoinError;
-use pool_core::internals::{Joined, Promise, Promised, has_unparked_joiner};
+use pool_core::internals::{Joined, Promise, Promised};
 use sync_shim::Mutex;
 use sync_shim::atomic::{
     AtomicU32, AtomicU64,
@@ -212,8 +212,7 @@ impl<V: Send + 'static> Sink<V> for Handled<V> {
 /// Notifies the waiter of an outcome.
 pub(crate) fn notify(waiter: Waiter) {
     match waiter {
-        // Noted, so that this worker polls for the joiner's next task before it sleeps.
-        Waiter::Thread(parker) => has_unparked_joiner(parker.unpark_sleeper()),
+        Waiter::Thread(parker) => parker.unpark(),
         Waiter::Task(waker) => wake(waker),
     }
 }

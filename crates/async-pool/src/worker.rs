@@ -13,8 +13,8 @@
 //!    all queues empty. A push to a queue looks at that set afterwards, and wakes an idle worker unless another one is
 //!    searching. The push is its own worker's, which is awake, or in the inbox, whose lock, the admission's, protects the
 //!    set.
-//! 2. `searching` is the number of workers that were woken and have not found work or parked again since. One that finds
-//!    work wakes the next if more is queued.
+//! 2. `searching` is the number of workers that poll on, or were woken and have not found work or parked again since.
+//!    One that finds work wakes the next if more is queued.
 //! 3. While a worker runs a task, has timers or other tasks, and workers are idle, one of these is the watcher, which
 //!    sleeps for at most [`WATCH`], or is on its way to become it.
 
@@ -93,6 +93,13 @@ impl Inbox {
             watcher: None,
             searching: 0,
         }
+    }
+
+    /// Counts the calling worker as searching, unless another one is: one takes a core already.
+    fn begin_search(&mut self) -> bool {
+        let begins = self.searching == 0;
+        self.searching += usize::from(begins);
+        begins
     }
 
     pub(crate) fn has_slack(&self) -> bool {
@@ -531,14 +538,26 @@ impl Shared {
         let entered = Entered::new(self, number);
         let mut own = Own::new(Arc::clone(&entered.0));
         let mut spin = AdaptiveSpin::new();
+        let has_new = || self.has_new.load(Acquire);
         loop {
-            while self.round(&mut own) || self.search(&mut own) {}
-            spin.look(|| self.has_new.load(Acquire));
+            let mut worked = false;
+            while self.round(&mut own) || self.search(&mut own) {
+                worked = true;
+            }
+            if worked {
+                spin.look(has_new);
+            }
+            if spin.lingers() && self.admission.change(|state| state.inbox.begin_search()) {
+                spin.go_on(has_new);
+                self.admission.change(|state| state.inbox.searching -= 1);
+                continue; // Nobody was woken for work that came meanwhile, also in the queue of another worker.
+            }
+            spin.sleeps();
             if self.rest(&mut own) {
                 return;
             }
+            spin.woke(self.workers[number].parker.woken_at());
             own.pace.slept();
-            spin.woke();
         }
     }
 

@@ -12,7 +12,8 @@
 //! # Guarantees
 //! 1. The interface is the same with and without the cfg: like `parking_lot`'s (no poisoning, guards,
 //!    `wait(&mut guard)`).
-//! 2. No item reads a clock by itself; timed waits take a point in time and go through a [`Clock`].
+//! 2. No item reads a clock by itself, except to measure the machine; timed waits take a point in time and go
+//!    through a [`Clock`].
 //! 3. A [`Parker`] has a word of its own. `std::thread::park` is not used, so a task that parks its
 //!    thread for its own purposes cannot consume a wake-up of the pool.
 //!

@@ -17,6 +17,7 @@ use std::time::Instant;
 
 use crate::Futex;
 use crate::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::thread::Stamp;
 
 const EMPTY: u32 = 0;
 const PARKED: u32 = 1;
@@ -31,7 +32,22 @@ const POKED: u32 = 3;
 /// Any thread may [`unpark`](Parker::unpark) through a clone. Costs one atomic exchange when
 /// no thread sleeps, one system call when one does.
 #[derive(Clone, Debug)]
-pub struct Parker(Arc<Futex>);
+pub struct Parker(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    word: Futex,
+    /// When the owner was last woken from a sleep.
+    woken: Stamp,
+}
+
+impl Deref for Inner {
+    type Target = Futex;
+
+    fn deref(&self) -> &Futex {
+        &self.word
+    }
+}
 
 /// Why a single sleep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +61,10 @@ pub(crate) enum Woken {
 impl Parker {
     /// Creates a parker without a token.
     pub fn new() -> Self {
-        Self(Arc::new(Futex::new(EMPTY)))
+        Self(Arc::new(Inner {
+            word: Futex::new(EMPTY),
+            woken: Stamp::new(),
+        }))
     }
 
     /// Borrows the calling thread's cached parker for one wait (see [`ThreadParker`]).
@@ -91,9 +110,16 @@ impl Parker {
         // the word changed. Release pairs with the Acquire in `sleep` and `take_token`.
         let slept = self.0.swap(TOKEN, Release) == PARKED;
         if slept {
+            self.0.woken.set(); // A fiftieth of the system call.
             self.0.wake_one();
         }
         slept
+    }
+
+    /// When the owner was last woken from a sleep, in the machine's [`nanos`](crate::thread::nanos). From this the owner
+    /// learns how long wake-ups take. 0 in a model.
+    pub fn woken_at(&self) -> u64 {
+        self.0.woken.get()
     }
 
     /// Ends the owner's current or next sleep without a token.

@@ -181,13 +181,44 @@ pub fn yield_now() {
 }
 
 #[cfg(not(anthill_loom))]
-pub use crate::yielding::yield_briefly;
+pub use crate::yielding::{are_yields_refused, nanos, yield_briefly};
 
 /// In a model a yield takes no time.
 #[cfg(anthill_loom)]
 pub fn yield_briefly(times: u32) -> bool {
     (0..times).for_each(|_| yield_now());
     true
+}
+
+/// A model has no other processes.
+#[cfg(anthill_loom)]
+pub fn are_yields_refused() -> bool {
+    false
+}
+
+/// Time does not pass in a model.
+#[cfg(anthill_loom)]
+pub fn nanos() -> u64 {
+    0
+}
+
+/// A point in time by the machine's clock.
+// Of std's atomics, because it is a statistic, which models ignore.
+#[derive(Debug)]
+pub(crate) struct Stamp(std::sync::atomic::AtomicU64);
+
+impl Stamp {
+    pub(crate) const fn new() -> Self {
+        Self(std::sync::atomic::AtomicU64::new(0))
+    }
+
+    pub(crate) fn set(&self) {
+        self.0.store(nanos(), std::sync::atomic::Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(std::sync::atomic::Ordering::Relaxed)
+    }
 }
 
 pub use crate::statics::{Tag, thread_number};

@@ -191,8 +191,13 @@ pub fn yield_briefly(times: u32) -> bool {
     true
 }
 
-/// Returns the nanoseconds since the process's first use of this module.
-pub(crate) fn nanos() -> u64 {
+/// Whether yields are refused because other processes use the processor.
+pub fn are_yields_refused() -> bool {
+    POLICY.is_backing_off(|| since_first(Instant::now()))
+}
+
+/// Returns the nanoseconds since the process's first use of this module, by the machine's clock.
+pub fn nanos() -> u64 {
     u64::try_from(since_first(Instant::now()).as_nanos()).unwrap_or(u64::MAX)
 }
 

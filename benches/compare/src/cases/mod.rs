@@ -16,6 +16,7 @@ mod map;
 mod multi;
 mod nested;
 mod overload;
+mod own_wait;
 mod priorities;
 mod round_trip;
 mod scaling;
@@ -42,6 +43,7 @@ pub fn all() -> Vec<Case> {
         priorities::cases(),
         group::cases(),
         round_trip::cases(),
+        own_wait::cases(),
         start::cases(),
         sleepers::cases(),
         overload::cases(),

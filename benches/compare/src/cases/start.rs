@@ -148,7 +148,10 @@ pub fn cases() -> Vec<Case> {
     );
     vec![
         case("1ms", Duration::from_millis(1)).quick(true, QUICK),
+        case("300us", Duration::from_micros(300)),
+        case("100us", Duration::from_micros(100)),
         case("50us", Duration::from_micros(50)),
+        case("30us", Duration::from_micros(30)),
         busy,
     ]
 }

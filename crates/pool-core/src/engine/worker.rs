@@ -128,20 +128,20 @@ fn serve(core: &Arc<Core>, cell: &Arc<WorkerCell>) {
             let next = if mem::take(&mut starts) {
                 enter(core)
             } else {
-                find(core, cell, timed)
+                find(core, cell, timed, search.lingers())
             };
             match next {
                 Next::Run(job) => job,
                 Next::Search => {
-                    search.look(has_work);
+                    search.go_on(has_work);
                     continue;
                 }
                 Next::Park(rest) => {
-                    let reason = park(core, cell, &rest);
-                    search.woke();
-                    if reason == WakeReason::Retire {
+                    search.sleeps();
+                    if park(core, cell, &rest) == WakeReason::Retire {
                         return;
                     }
+                    search.woke(cell.parker.woken_at());
                     continue;
                 }
                 Next::Leave => return,
@@ -198,7 +198,7 @@ fn run_until_idle(core: &Arc<Core>, mut job: Task) -> AfterRun {
 
 /// Steps W1 and W2: checks the queue for a searching worker, and carries out the effects.
 #[inline(never)]
-fn find(core: &Arc<Core>, cell: &Arc<WorkerCell>, timed: bool) -> Next<Task> {
+fn find(core: &Arc<Core>, cell: &Arc<WorkerCell>, timed: bool, lingers: bool) -> Next<Task> {
     // Before the section, because the clock is user code and must not run under the lock.
     let now = if timed { core.context.now() } else { None };
     let mut effects = Effects::new();
@@ -206,7 +206,7 @@ fn find(core: &Arc<Core>, cell: &Arc<WorkerCell>, timed: bool) -> Next<Task> {
     let next = core.state.lock().section(|state, inbox| {
         // Relaxed: only a hint. A task that is queued later sets it again, and earlier ones are found under this lock.
         core.work.store(false, Relaxed);
-        let next = state.find(cell, now, &mut effects);
+        let next = state.find(cell, now, lingers, &mut effects);
         if matches!(next, Next::Park(_)) {
             garbage = Some((state.queue.trim(), inbox.trim()));
         }

@@ -4,11 +4,9 @@
 //! in all other cases. `docs/decisions/waiting.md` has the measurements.
 
 use std::cell::Cell;
-use std::time::{Duration, Instant};
+use std::ops::RangeInclusive;
 
-use sync_shim::thread::{spin_loop, yield_briefly};
-#[cfg(not(anthill_loom))]
-use sync_shim::{Clock, MonotonicClock};
+use sync_shim::thread::{are_yields_refused, nanos, spin_loop, yield_briefly};
 
 /// An effort: `spins` polls in a row, then `yields` polls with other threads let in between.
 #[derive(Clone, Copy, Debug)]
@@ -66,29 +64,6 @@ pub fn spin_until(policy: SpinPolicy, ready: impl Fn() -> bool) -> bool {
     }
     // Once more, because the other thread may have run during the last yield.
     ready()
-}
-
-/// Polls `ready` until it is true or `time` has passed on the machine's clock. Returns the start time if it was in
-/// vain.
-#[cfg(not(anthill_loom))]
-pub(crate) fn spin_for(time: Duration, ready: impl Fn() -> bool) -> Option<Instant> {
-    let began = MonotonicClock.now();
-    loop {
-        // In batches, because reading the clock costs as much as several polls.
-        if looks(16, &ready) || !yield_briefly(1) && looks(32, &ready) {
-            return None;
-        }
-        if began.elapsed() > time {
-            return Some(began);
-        }
-    }
-}
-
-// A model polls once, as in `spin_until`: time must not decide what it explores.
-#[cfg(anthill_loom)]
-pub(crate) fn spin_for(_: Duration, ready: impl Fn() -> bool) -> Option<Instant> {
-    ready();
-    None
 }
 
 /// Polls `times` times in a row, and once more.
@@ -153,32 +128,12 @@ impl Backoff {
     }
 }
 
-// How a joining thread and the worker that runs its task poll for each other before they sleep.
-//
-// If each side has a core, both poll, and a round trip takes half a microsecond. Otherwise a poll that ends just
-// before the other side is awake costs its own time and a wake-up, on both sides, in every round trip. The sides
-// behave differently then: the joiner sleeps at once, and the worker that woke it polls for as long as the joiner
-// may need to submit its next task. `docs/decisions/waiting.md` has the measurements.
-//
-// Workers that have woken no joiner search as `AdaptiveSpin` says.
-//
-// # Memory orderings
-// None: each thread reads only what it wrote itself.
-
-/// How long a worker that has woken a joiner polls for the next task: about three wake-ups.
-const LOOK: Duration = Duration::from_micros(15);
-
-/// A poll in vain still paid if the next task came within this time, even though the worker slept by then.
-// Longer than `LOOK`, because the time is taken after the worker has woken up, and that wake-up is part of it.
-const SOON: Duration = Duration::from_micros(45);
-
-/// Maximum number of polls that a thread skips in a row.
+/// Maximum number of polls that a joining thread skips in a row.
 const MOST_LEFT_OUT: u32 = 64;
 
 sync_shim::thread_locals! {
     // One free failure, so that a thread that joins long and short tasks in turn still polls for the short ones.
     static JOINS: Cell<Backoff> = Cell::new(Backoff::new(1, MOST_LEFT_OUT));
-    static HAS_WOKEN_JOINER: Cell<bool> = Cell::new(false);
 }
 
 /// Polls `ready` a few times before a join sleeps, unless the last polls of the thread were in vain.
@@ -196,62 +151,129 @@ pub fn look_before_join(ready: impl Fn() -> bool) {
     });
 }
 
-/// Records that the calling thread, perhaps a worker, has unparked a joiner. `slept`: the joiner was asleep.
-pub fn has_unparked_joiner(slept: bool) {
-    // A joiner that was still polling needs no time to wake up, so an ordinary search finds its next task.
-    if slept {
-        HAS_WOKEN_JOINER.with(|woken| woken.set(true));
-    }
+/// A worker's choice between polling on and sleeping after a search in vain, by the lengths of its last idle periods and
+/// by what a wake-up takes on this machine.
+///
+/// Whoever submits one task after another may have been woken by the last task, by means that the pool does not know: a
+/// channel, a condition variable, a file. The next task comes about a wake-up later then, and if the worker sleeps by
+/// that time, each round trip has a second wake-up. So a worker polls on for up to two wake-ups, which is what its own
+/// sleep costs (Karlin et al., 1991: at most twice as much as the better choice), if that would have paid lately.
+/// `docs/decisions/waiting.md` has the measurements.
+#[derive(Debug)]
+pub(crate) struct Linger {
+    /// Nanoseconds from the call that wakes the worker until it runs: a running median.
+    wake_up: u64,
+    /// Nanoseconds per idle period that polling on would have saved: a running mean.
+    saving: i64,
+    /// Start of this idle period, once its search was in vain.
+    began: Option<u64>,
 }
 
-/// Whether this thread has woken a joiner since the last call.
-pub fn take_woken_joiner() -> bool {
-    HAS_WOKEN_JOINER.with(|woken| woken.replace(false))
-}
+/// Bounds of `wake_up`. If a wake-up takes longer, the worker waited for a core, which it would occupy by polling.
+// The upper one also bounds a poll to 40 us, so that a pool with a task each 50 us or more does not occupy a core.
+const WAKE_UPS: RangeInclusive<u64> = 1_000..=20_000;
 
-/// A worker's polls for the next task of joiners that it has woken.
-pub(crate) struct JoinerSpin {
-    backoff: Backoff,
-    /// Start of the last poll, if it was in vain and the worker has slept since.
-    began: Option<Instant>,
-}
-
-impl JoinerSpin {
+impl Linger {
     pub(crate) fn new() -> Self {
         Self {
-            backoff: Backoff::new(0, MOST_LEFT_OUT),
+            wake_up: 5_000,
+            saving: 0,
             began: None,
         }
     }
 
-    /// Polls for work if the worker has woken a joiner since the last call and such polls pay. Returns whether there is
-    /// work, or `None` without a poll.
+    /// Nanoseconds that the worker polls on at most.
+    fn limit(&self) -> u64 {
+        2 * self.wake_up
+    }
+
+    /// The worker begins to search.
+    pub(crate) fn begin(&mut self) {
+        self.began = None;
+    }
+
+    /// Whether polling on pays. After a poll in vain it does not, until the worker has had work again.
+    #[cfg(not(anthill_loom))]
+    pub(crate) fn pays(&self) -> bool {
+        self.began.is_none() && self.saving > 0
+    }
+
+    // A model has no time. Some let each worker poll on.
+    #[cfg(anthill_loom)]
+    pub(crate) fn pays(&self) -> bool {
+        self.began.is_none() && sync_shim::model::lingers()
+    }
+
+    /// Polls on.
+    // Without yields: a thread that is let in now keeps the core for longer than the task may take to come.
     #[inline(never)]
-    pub(crate) fn look(&mut self, ready: impl Fn() -> bool) -> Option<bool> {
-        // Taken before the backoff is asked: a skipped poll must not leave the note for a later, unrelated search.
-        let has_woken = take_woken_joiner();
-        if !has_woken || !self.backoff.is_due() {
-            return None;
+    pub(crate) fn poll(&mut self, ready: impl Fn() -> bool) {
+        if cfg!(anthill_loom) {
+            self.began = Some(0);
+            ready(); // As in `spin_until`.
+            return;
         }
-        self.began = spin_for(LOOK, ready);
-        let found = self.began.is_none();
-        // A poll in vain is judged by how long the worker then sleeps, which is known only after it (`woke`).
-        if found {
-            self.backoff.learn(true);
+        let began = nanos();
+        self.began = Some(began);
+        loop {
+            // In batches, because reading the clock costs as much as several polls.
+            let found = looks(16, &ready);
+            let lasted = nanos() - began;
+            if found {
+                self.learn(lasted, 1);
+            }
+            if found || lasted > self.limit() {
+                return;
+            }
         }
-        Some(found)
     }
 
-    /// Records that the worker has slept and was woken.
-    pub(crate) fn woke(&mut self) {
-        if let Some(began) = self.began.take() {
-            self.learn(began.elapsed());
+    /// The worker goes to sleep.
+    pub(crate) fn sleeps(&mut self) {
+        self.began.get_or_insert_with(nanos);
+    }
+
+    /// The worker runs again. It was last woken at `woken`, perhaps before this idle period.
+    pub(crate) fn woke(&mut self, woken: u64) {
+        let began = self.began.take();
+        if let Some(began) = began.filter(|&began| woken > began) {
+            let took = nanos().saturating_sub(woken);
+            self.slept(woken.saturating_sub(began), took, are_yields_refused());
         }
     }
 
-    /// Judges a poll in vain by the time from its start to the end of the worker's sleep.
-    fn learn(&mut self, until: Duration) {
-        self.backoff.learn(until <= SOON);
+    /// Learns from an idle period of `idle` nanoseconds, after which the worker was asleep and its wake-up took `took`.
+    /// `competes`: other processes use the cores.
+    fn slept(&mut self, idle: u64, took: u64, competes: bool) {
+        let step = self.wake_up / 16;
+        let wake_up = if took > self.wake_up {
+            self.wake_up + step
+        } else {
+            self.wake_up - step
+        };
+        self.wake_up = wake_up.clamp(*WAKE_UPS.start(), *WAKE_UPS.end());
+        // Where cores are scarce the task may have come soon because the worker slept: it gave its core to the thread
+        // that brought it. So polling on is tried again, but rarely.
+        let counts = if competes && idle <= self.limit() {
+            8
+        } else {
+            1
+        };
+        self.learn(idle, counts);
+    }
+
+    /// Learns from an idle period that counts as one in `weight`.
+    fn learn(&mut self, idle: u64, weight: i64) {
+        let limit = self.limit().cast_signed();
+        let idle = idle.cast_signed();
+        // A poll that ends in time saves two sleeps of that cost: the worker's, and that of the thread that would
+        // otherwise wait for it.
+        let saved = if idle <= limit {
+            2 * limit - idle
+        } else {
+            -limit
+        };
+        self.saving += (saved - self.saving) / (8 * weight);
     }
 }
 
@@ -298,127 +320,81 @@ mod backoff_tests {
 }
 
 #[cfg(all(test, not(anthill_loom)))]
-mod join_spin_tests {
-    use std::sync::mpsc;
-    use std::thread;
-
-    use testkit::Gate;
-
+mod linger_tests {
     use super::*;
-    use crate::{Pool, QueueDepth};
 
-    /// On a thread that has joined nothing and woken no joiner.
-    fn on_new_thread<T: Send>(run: impl FnOnce() -> T + Send) -> T {
-        thread::scope(|scope| scope.spawn(run).join().expect("it does not panic"))
+    /// A worker on a machine whose wake-ups take 10 us, which polls on for 20 us at most.
+    fn worker() -> Linger {
+        let mut worker = Linger::new();
+        for _ in 0..100 {
+            worker.slept(1_000_000, 10_000, false);
+        }
+        assert!(worker.wake_up.abs_diff(10_000) < 1_000, "{worker:?}");
+        worker
     }
 
-    /// Wakes joiners until the worker looks. Returns how many looks it leaves out, and the outcome.
-    fn look(spin: &mut JoinerSpin, ready: bool) -> (u32, bool) {
-        let mut left_out = 0;
-        loop {
-            has_unparked_joiner(true);
-            if let Some(found) = spin.look(|| ready) {
-                return (left_out, found);
+    #[test]
+    fn a_new_worker_sleeps() {
+        assert!(!Linger::new().pays());
+    }
+
+    #[test]
+    fn a_worker_polls_on_once_tasks_come_within_two_wake_ups_and_stops_once_they_do_not() {
+        let mut worker = worker();
+        assert!(!worker.pays());
+        (0..20).for_each(|_| worker.slept(15_000, 10_000, false));
+        assert!(worker.pays());
+        (0..20).for_each(|_| worker.slept(30_000, 10_000, false));
+        assert!(!worker.pays());
+    }
+
+    #[test]
+    fn a_long_idle_period_in_between_changes_nothing() {
+        let mut worker = worker();
+        (0..20).for_each(|_| worker.learn(5_000, 1));
+        for _ in 0..20 {
+            worker.slept(1_000_000_000_000, 10_000, false);
+            assert!(worker.pays());
+            (0..3).for_each(|_| worker.learn(5_000, 1));
+        }
+    }
+
+    #[test]
+    fn short_sleeps_count_less_while_other_processes_use_the_cores() {
+        let mut worker = worker();
+        let sleeps = |worker: &mut Linger, competes| {
+            let mut count = 0;
+            while !worker.pays() {
+                worker.slept(3_000, 10_000, competes);
+                count += 1;
             }
-            left_out += 1;
-        }
-    }
-
-    #[test]
-    fn a_worker_looks_once_after_it_has_woken_a_sleeping_joiner() {
-        on_new_thread(|| {
-            let mut spin = JoinerSpin::new();
-            let unexpected = || panic!("it looks");
-            assert_eq!(spin.look(unexpected), None);
-            has_unparked_joiner(false);
-            assert_eq!(spin.look(unexpected), None, "the joiner did not sleep");
-            has_unparked_joiner(true);
-            assert_eq!(spin.look(|| true), Some(true));
-            assert_eq!(spin.look(unexpected), None, "no other joiner was woken");
-        });
-    }
-
-    #[test]
-    fn a_worker_that_sleeps_long_after_each_look_leaves_more_and_more_looks_out() {
-        let mut spin = JoinerSpin::new();
-        let mut expected = 0;
-        for next in [1, 2, 4, 8, 16, 32, 64, 64] {
-            assert_eq!(look(&mut spin, false), (expected, false));
-            spin.learn(SOON + Duration::from_nanos(1));
-            expected = next;
-        }
-        assert_eq!(look(&mut spin, true), (64, true));
-        assert_eq!(look(&mut spin, false), (0, false), "the last look has paid");
-    }
-
-    #[test]
-    fn a_worker_that_is_woken_soon_after_each_look_goes_on_looking() {
-        let mut spin = JoinerSpin::new();
-        for _ in 0..10 {
-            assert_eq!(look(&mut spin, false), (0, false));
-            spin.learn(SOON);
-        }
-    }
-
-    #[test]
-    fn a_sleep_is_judged_only_after_a_look_in_vain() {
-        let mut spin = JoinerSpin::new();
-        assert_eq!(look(&mut spin, true), (0, true));
-        assert!(spin.began.is_none());
-        assert_eq!(look(&mut spin, false), (0, false));
-        assert!(spin.began.is_some());
-        spin.woke();
-        assert!(spin.began.is_none());
-    }
-
-    #[test]
-    fn a_joiner_whose_last_two_looks_were_in_vain_sleeps_at_once() {
-        let looks = |ready: bool| {
-            let count = Cell::new(0);
-            look_before_join(|| {
-                count.set(count.get() + 1);
-                ready
-            });
-            count.get() > 0
+            count
         };
-        let ends = [false, false, true, true, false, false, true];
-        let looked = on_new_thread(|| ends.map(looks));
-        assert_eq!(looked, [true, true, false, true, true, true, false]);
+        let alone = sleeps(&mut worker, false);
+        worker = self::worker();
+        let beside = sleeps(&mut worker, true);
+        assert!(beside >= 6 * alone, "{beside}, {alone}");
     }
 
-    /// Has a thread `wait` for a task of a pool with one worker, again and again, until the worker's next task finds
-    /// that the worker has woken a joiner.
-    fn ends_as_soon_as_the_joiner_sleeps(wait: impl Fn(&Pool, Gate) + Send + Sync + 'static) {
-        testkit::watchdog(testkit::LIMIT, move || {
-            let pool = Pool::builder().capacity(1);
-            let pool = pool.queue_depth(QueueDepth::Unlimited).build();
-            let pool = pool.expect("it has a capacity");
-            let (tell, told) = mpsc::channel();
-            let mut yields = 0;
-            let mut has_woken = false;
-            while !has_woken {
-                let gate = Gate::new();
-                thread::scope(|scope| {
-                    scope.spawn(|| wait(&pool, gate.clone()));
-                    gate.wait_for_arrivals(1);
-                    let tell = tell.clone();
-                    let next = move || tell.send(take_woken_joiner());
-                    pool.submit(next).expect("it is open");
-                    // More each time, so that the joiner sleeps in the end.
-                    (0..yields).for_each(|_| thread::yield_now());
-                    gate.open();
-                });
-                has_woken = told.recv().expect("the task runs");
-                yields += 1;
-            }
-        });
+    #[test]
+    fn a_worker_never_polls_on_for_more_than_40_us() {
+        let mut worker = worker();
+        (0..1_000).for_each(|_| worker.slept(1_000, u64::MAX, false));
+        assert_eq!(worker.limit(), 40_000);
+        (0..1_000).for_each(|_| worker.slept(u64::MAX, 0, false));
+        assert_eq!(worker.limit(), 2_000);
     }
 
-    #[testkit::test]
-    fn a_worker_notes_that_it_has_woken_a_thread_that_joins() {
-        ends_as_soon_as_the_joiner_sleeps(|pool, gate| {
-            let handle = pool.spawn(move || gate.wait()).expect("it is open");
-            handle.join().expect("it does not panic");
-        });
+    #[test]
+    fn a_worker_polls_on_once_in_an_idle_period() {
+        let mut worker = worker();
+        (0..20).for_each(|_| worker.learn(5_000, 1));
+        assert!(worker.pays());
+        worker.poll(|| false);
+        assert!(!worker.pays());
+        worker.begin();
+        assert!(worker.pays());
+        worker.sleeps();
+        assert!(!worker.pays(), "it slept");
     }
 }

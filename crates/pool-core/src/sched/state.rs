@@ -508,11 +508,13 @@ impl<J> State<J> {
         self.in_flight + self.disposing
     }
 
-    /// Checks the queue for a searching worker: the last check before it parks or leaves.
+    /// Checks the queue for a searching worker: the last check before it parks or leaves. If it `lingers` and no other
+    /// worker searches, it goes on searching instead of parking.
     pub(crate) fn find(
         &mut self,
         cell: &Arc<WorkerCell>,
         now: Option<Instant>,
+        lingers: bool,
         effects: &mut Effects<J>,
     ) -> Next<J> {
         // In every case: the worker takes a task, parks or leaves, and none of these is searching.
@@ -530,6 +532,11 @@ impl<J> State<J> {
                 // As in `go`: a parked worker must not miss the task that this one leaves behind.
                 self.notify_workers(effects);
                 Next::Leave
+            }
+            // One at a time, because each takes a core.
+            _ if lingers && self.searching == 0 => {
+                self.searching += 1;
+                Next::Search
             }
             // Step W2. In the section that found the queue empty: a task that comes after it finds the worker
             // among the parked ones, so no wake-up is lost.

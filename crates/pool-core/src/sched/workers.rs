@@ -13,7 +13,7 @@ use sync_shim::{Mutex, Parker};
 use worker_queue::{IdleQueue, Reuse};
 
 use crate::sched::event::{EventWait, Events};
-use crate::sched::spin::{Backoff, JoinerSpin, SEARCH, SHORT_SEARCH, spin_until};
+use crate::sched::spin::{Backoff, Linger, SEARCH, SHORT_SEARCH, spin_until};
 
 /// The part of a worker that other threads use.
 pub(crate) struct WorkerCell {
@@ -200,13 +200,11 @@ impl Searches {
     }
 }
 
-/// A worker's searches. The longest one is [`Search::Whole`], except for joiners that the worker
-/// has woken.
-// So a worker of a pool that gets a task every 100 us sleeps in between: a longer search would burn its core.
+/// How a worker without work waits for it: a search, then perhaps further polls, then sleep.
 #[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
 pub struct AdaptiveSpin {
     searches: Searches,
-    joiners: JoinerSpin,
+    linger: Linger,
 }
 
 impl AdaptiveSpin {
@@ -215,25 +213,39 @@ impl AdaptiveSpin {
     pub fn new() -> Self {
         Self {
             searches: Searches::new(),
-            joiners: JoinerSpin::new(),
+            linger: Linger::new(),
         }
     }
 
-    /// Polls `ready` until it is true or the effort is spent.
+    /// Searches: polls `ready` until it is true or the effort is spent.
     pub fn look(&mut self, ready: impl Fn() -> bool) {
-        // Before an ordinary search, because the joiner's next task is likelier than a stranger's. A poll in vain counts as
-        // a short search, so that it does not make the next one short.
-        if let Some(found) = self.joiners.look(&ready) {
-            self.searches.learn(Search::Short, found);
-            return;
-        }
+        self.linger.begin();
         let search = self.searches.begin();
         self.searches.learn(search, search.look(ready));
     }
 
-    /// Records that the worker has slept and was woken.
-    pub fn woke(&mut self) {
-        self.joiners.woke();
+    /// Whether the worker, if no other one is searching, should [poll on](Self::go_on) after a search in vain.
+    pub fn lingers(&self) -> bool {
+        self.linger.pays()
+    }
+
+    /// Goes on searching: polls on if that pays, once in an idle period.
+    pub fn go_on(&mut self, ready: impl Fn() -> bool) {
+        if self.lingers() {
+            self.linger.poll(ready);
+        } else {
+            self.look(ready);
+        }
+    }
+
+    /// Records that the worker goes to sleep.
+    pub fn sleeps(&mut self) {
+        self.linger.sleeps();
+    }
+
+    /// Records that the worker runs again, and when it was last woken ([`Parker::woken_at`]).
+    pub fn woke(&mut self, woken_at: u64) {
+        self.linger.woke(woken_at);
     }
 }
 

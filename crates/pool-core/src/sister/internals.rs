@@ -14,7 +14,7 @@
 //! | `pool-util` | [`TaskRef`], [`SpawnCell`], [`Listener`] | joining and cancelling the tasks of a group or scope |
 //! | `pool-util`, `scheduled-pool` | [`is_large`], [`Packed`], [`refuse`] | moving large captures few times |
 //! | `pool-util` | [`Work`], [`job_of`], [`work_of`], [`plain_job`], [`closure_of`], [`Ignored`], [`execute_unseen`], [`CarriedSpan`] | tasks that drain a queue of pieces |
-//! | `pool-util` | [`Demand`], [`Search`], [`Searches`], [`TicketList`], [`JOIN_SPIN`], [`spin_until`], [`look_before_join`], [`take_woken_joiner`], [`has_unparked_joiner`] | searching, spinning and joining as the pool's workers do |
+//! | `pool-util` | [`Demand`], [`Search`], [`Searches`], [`TicketList`], [`JOIN_SPIN`], [`spin_until`], [`look_before_join`] | searching, spinning and joining as the pool's workers do |
 //! | `pool-util` | [`OptionsHost`], [`PriorityHost`], [`SpawnWithOptions`], [`SubmitWithOptions`], [`AwaitWithOptions`] | a `TaskBuilder` for groups and scopes |
 //! | `pool-util` | [`WaitLimits`], and the calls of [`PoolHandle`] for reserved room | tasks that wait outside the queue with a permit each |
 //! | `multi-pool`, `pool-util` | [`RawHandle`] | the handle of a task without its value's type |
@@ -35,8 +35,7 @@ pub use crate::sched::effects::ReleaseListener;
 pub use crate::sched::event::{EventFuture, EventWait, Events};
 pub use crate::sched::load::LoadStats;
 pub use crate::sched::load::Outcome;
-pub use crate::sched::spin::{JOIN_SPIN, spin_until};
-pub use crate::sched::spin::{has_unparked_joiner, look_before_join, take_woken_joiner};
+pub use crate::sched::spin::{JOIN_SPIN, look_before_join, spin_until};
 pub use crate::sched::waiters::TicketList;
 pub use crate::sched::waiters::{Request, WaitQueue, WaiterCount, WaiterEntry};
 pub use crate::sched::workers::{AdaptiveSpin, Search, Searches};

@@ -35,7 +35,6 @@ use crate::error::JoinError;
 use crate::foreign::{Payload, drop_quietly, wake};
 use crate::sched::load::Outcome;
 use crate::sched::ready::Priority;
-use crate::sched::spin::has_unparked_joiner;
 use crate::task::current::{Frame, Running};
 use crate::task::large::is_large;
 use crate::task::options::{TaskRecord, WaitLimits};
@@ -534,8 +533,7 @@ impl SpawnCell {
         self.ended.store(true, Release); // Pairs with the load in `is_ended`.
         match end? {
             End::Wake(Waiter::Thread(parker)) => {
-                // Noted, so that this worker polls for the joiner's next task before it sleeps.
-                has_unparked_joiner(parker.unpark_sleeper());
+                parker.unpark();
                 None
             }
             End::Wake(Waiter::Task(waker)) => Some(waker),

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use pool_core::internals::{Joined, Listener, SpawnCell, TaskRef, TicketList, has_unparked_joiner};
+use pool_core::internals::{Joined, Listener, SpawnCell, TaskRef, TicketList};
 use pool_core::{CancelToken, JoinError};
 use sync_shim::atomic::Ordering::Relaxed;
 use sync_shim::atomic::{AtomicBool, AtomicU8};
@@ -399,7 +399,7 @@ impl Shared {
             drop(state);
             for owner in woken {
                 match owner {
-                    Waiter::Thread(parker) => has_unparked_joiner(parker.unpark_sleeper()),
+                    Waiter::Thread(parker) => parker.unpark(),
                     Waiter::Task(waker) => wakers.push(waker),
                 }
             }
@@ -625,29 +625,5 @@ mod tests {
         );
         assert_eq!(waiters(), (0, 0, 2));
         gate.open();
-    }
-
-    #[testkit::test]
-    fn a_worker_notes_that_it_has_woken_a_groups_owner() {
-        let pool = pool(&ManualClock::new());
-        let (tell, told) = std::sync::mpsc::channel();
-        let (mut yields, mut has_woken) = (0, false);
-        while !has_woken {
-            let (gate, group) = (Gate::new(), pool.group::<()>());
-            let held = gate.clone();
-            group.spawn(move || held.wait()).expect("it is open");
-            std::thread::scope(|scope| {
-                scope.spawn(|| group.next().expect("a task").expect("it does not panic"));
-                gate.wait_for_arrivals(1);
-                let tell = tell.clone();
-                let next = move || tell.send(pool_core::internals::take_woken_joiner());
-                pool.submit(next).expect("it is open");
-                // Yields more each round, until the owner is asleep.
-                (0..yields).for_each(|_| std::thread::yield_now());
-                gate.open();
-            });
-            has_woken = told.recv().expect("the task runs");
-            yields += 1;
-        }
     }
 }

@@ -8,6 +8,7 @@ std::thread_local! {
     // loom runs all threads of a model on the thread that called it, so these belong to one model.
     static FAIR_WAKES: Cell<bool> = const { Cell::new(false) };
     static TWO_LOCKS: Cell<bool> = const { Cell::new(false) };
+    static LINGERS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Sets whether [`Futex::wake_one_fairly`](crate::Futex::wake_one_fairly) reserves, always or never
@@ -26,6 +27,16 @@ pub fn set_two_locks(two: bool) {
 /// See [`set_two_locks`].
 pub fn two_locks() -> bool {
     TWO_LOCKS.get()
+}
+
+/// Sets whether workers of this execution poll on once before they park. The default is no.
+pub fn set_lingers(lingers: bool) {
+    LINGERS.set(lingers);
+}
+
+/// See [`set_lingers`].
+pub fn lingers() -> bool {
+    LINGERS.get()
 }
 
 pub(crate) fn fair_wakes() -> bool {
@@ -61,6 +72,7 @@ pub fn check(name: &str, bound: Option<usize>, body: impl Fn() + Send + Sync + '
         count.fetch_add(1, Relaxed);
         set_fair_wakes(false);
         set_two_locks(false);
+        set_lingers(false);
         body();
     });
     let bound = bound.map_or_else(|| "none".to_owned(), |bound| bound.to_string());

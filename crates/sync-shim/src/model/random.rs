@@ -83,3 +83,8 @@ pub(crate) fn coin() -> bool {
 pub fn two_locks() -> bool {
     true
 }
+
+/// Whether a worker polls on before it parks, at random.
+pub fn lingers() -> bool {
+    coin()
+}
