@@ -7,7 +7,7 @@ use std::time::Duration;
 use pool_core::{ManualClock, Pool, QueueDepth};
 use sync_shim::Parker;
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
-use sync_shim::model::spawn;
+use sync_shim::model::{self, spawn};
 
 use super::{Runs, end, untimed};
 
@@ -36,6 +36,31 @@ fn a_submit_racing_a_parking_worker_is_run() {
     pool.submit(runs.task()).unwrap();
     pool.wait_idle().unwrap();
     assert_eq!(runs.count(), 3);
+    end(&pool);
+}
+
+/// A submit against a worker that polls on before it parks.
+#[testkit::model(preemptions = 3)]
+fn a_submit_racing_a_worker_that_polls_on_is_run() {
+    model::set_lingers(true);
+    let (pool, runs) = (untimed(1).queue_depth(1).build().unwrap(), Runs::new());
+    pool.submit(runs.task()).unwrap();
+    pool.wait_idle().unwrap();
+    pool.submit(runs.task()).unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), 2);
+    end(&pool);
+}
+
+/// Two submits against two workers, of which one polls on before it parks.
+#[testkit::model(preemptions = 2)]
+fn two_submits_racing_workers_that_poll_on_are_both_run() {
+    model::set_lingers(true);
+    let (pool, runs) = (untimed(2).build().unwrap(), Runs::new());
+    pool.submit(runs.task()).unwrap();
+    pool.submit(runs.task()).unwrap();
+    pool.wait_idle().unwrap();
+    assert_eq!(runs.count(), 2);
     end(&pool);
 }
 

@@ -8,14 +8,13 @@ use sync_shim::model;
 
 /// Explores a model with one lock instead of the pool's two, and then with both and one pre-emption
 /// fewer. With two locks, executions have more steps. According to `lock.rs`, they have no other
-/// outcomes. There, workers also poll on once before they park.
+/// outcomes.
 pub(crate) fn check(name: &str, bound: Option<usize>, body: impl Fn() + Send + Sync + 'static) {
     let body = Arc::new(body);
     for two in [false, true] {
         let body = Arc::clone(&body);
         let run = move || {
             model::set_two_locks(two);
-            model::set_lingers(two);
             body();
         };
         if two {
