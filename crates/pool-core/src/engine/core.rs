@@ -282,6 +282,10 @@ impl Core {
         refused: impl FnOnce(&mut State<Task>, Closed<L>) -> T,
         wait: impl Fn(&EventWait) -> Result<(), L>,
     ) -> Result<(), T> {
+        // Without a decision if none is needed, as a task.
+        if self.state.try_reserve() {
+            return Ok(());
+        }
         let reserve = |state: &mut State<Task>, (), _: &mut _| state.reserve();
         self.admit_decided((), reserve, |state, why, ()| refused(state, why), wait)
     }
