@@ -101,19 +101,12 @@ impl Parker {
 
     /// Gives a token, and wakes the owner if it sleeps.
     pub fn unpark(&self) {
-        self.unpark_sleeper();
-    }
-
-    /// Like [`unpark`](Self::unpark), and returns whether the owner was asleep.
-    pub fn unpark_sleeper(&self) -> bool {
         // First the token, over any state, then the wake-up: an owner that is about to sleep finds
         // the word changed. Release pairs with the Acquire in `sleep` and `take_token`.
-        let slept = self.0.swap(TOKEN, Release) == PARKED;
-        if slept {
+        if self.0.swap(TOKEN, Release) == PARKED {
             self.0.woken.set(); // A fiftieth of the system call.
             self.0.wake_one();
         }
-        slept
     }
 
     /// When the owner was last woken from a sleep, in the machine's [`nanos`](crate::thread::nanos). From this the owner

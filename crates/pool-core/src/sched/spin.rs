@@ -238,7 +238,7 @@ impl Linger {
         let began = self.began.take();
         if let Some(began) = began.filter(|&began| woken > began) {
             let took = nanos().saturating_sub(woken);
-            self.slept(woken.saturating_sub(began), took, are_yields_refused());
+            self.slept(woken - began, took, are_yields_refused());
         }
     }
 
@@ -316,6 +316,32 @@ mod backoff_tests {
             assert_eq!(left_out_after_failure(&mut backoff), 0);
             backoff.learn(true);
         }
+    }
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod join_tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_joiner_whose_last_two_looks_were_in_vain_sleeps_at_once() {
+        let looks = |ready: bool| {
+            let count = Cell::new(0);
+            look_before_join(|| {
+                count.set(count.get() + 1);
+                ready
+            });
+            count.get() > 0
+        };
+        let ends = [false, false, true, true, false, false, true];
+        // On a thread that has joined nothing.
+        let looked = thread::scope(|scope| {
+            let joiner = scope.spawn(|| ends.map(looks));
+            joiner.join().expect("it does not panic")
+        });
+        assert_eq!(looked, [true, true, false, true, true, true, false]);
     }
 }
 

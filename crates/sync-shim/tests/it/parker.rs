@@ -26,16 +26,19 @@ fn a_token_from_another_thread_ends_the_current_park() {
 }
 
 #[testkit::test]
-fn unpark_sleeper_returns_whether_the_owner_slept() {
+fn only_a_wake_up_from_a_sleep_is_noted() {
     let parker = Parker::new();
-    assert!(!parker.unpark_sleeper());
-    assert!(!parker.unpark_sleeper(), "it has a token");
+    parker.unpark();
+    assert_eq!(parker.woken_at(), 0);
+    parker.unpark();
+    assert_eq!(parker.woken_at(), 0, "it has a token");
     parker.park();
     let slept = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
             while !slept.load(Relaxed) {
-                slept.store(parker.unpark_sleeper(), Relaxed);
+                parker.unpark();
+                slept.store(parker.woken_at() > 0, Relaxed);
                 thread::yield_now();
             }
             parker.unpark(); // The owner may have looked before the token was given.
