@@ -46,6 +46,9 @@ $$;
 
 -- Counts jobs that were claimed by turns which began before the limit was set, and committed later: looks for them
 -- until all transactions of that time have ended. The first claim after the limit notes how long that is.
+--
+-- `pg_snapshot_xmax` is one more than the newest transaction that has *ended*, so older ones may run that it does not
+-- cover. A subtransaction that is rolled back is newer than each of them, and has ended.
 CREATE OR REPLACE FUNCTION SCHEMA.count_late(p_queue bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -60,6 +63,12 @@ BEGIN
         v_oldest := pg_snapshot_xmin(pg_current_snapshot());
         v_all := SCHEMA.place_held(p_queue, v_limit.id, v_limit.kind, false);
         IF v_limit.counted = '18446744073709551615' THEN
+            BEGIN
+                UPDATE SCHEMA.kind_limit l SET counted = counted WHERE l.id = v_limit.id;
+                RAISE query_canceled;
+            EXCEPTION WHEN query_canceled THEN
+                NULL;
+            END;
             UPDATE SCHEMA.kind_limit l SET counted = pg_snapshot_xmax(pg_current_snapshot()) WHERE l.id = v_limit.id;
         ELSIF v_all AND v_oldest > v_limit.counted THEN
             UPDATE SCHEMA.kind_limit l SET counted = NULL WHERE l.id = v_limit.id;

@@ -186,10 +186,14 @@ fn claims_look_for_such_jobs_until_all_earlier_transactions_have_ended() {
     let store = &database.store;
     set(store, &Limit::per_kind(KIND, 3));
     let looks = "SELECT count(*) FROM SCHEMA.kind_limit WHERE counted IS NOT NULL";
+    let mut first = begun(&database, "SELECT SCHEMA.push('first', 'job')");
     let mut other = begun(&database, "SELECT SCHEMA.push('another', 'job')");
+    claim(store);
+    // No transaction newer than `other` has ended when the claim notes which it waits for, unless other tests run.
+    first.batch_execute("COMMIT").unwrap();
     for _ in 0..3 {
-        claim(store);
         assert_eq!(database.get::<i64>(looks), 1);
+        claim(store);
     }
     other.batch_execute("COMMIT").unwrap();
     // Also those of other tests.
