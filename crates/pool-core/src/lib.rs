@@ -189,6 +189,7 @@ mod sched {
     pub(crate) mod decide;
     pub(crate) mod effects;
     pub(crate) mod event;
+    pub(crate) mod lanes;
     pub(crate) mod load;
     pub(crate) mod lock;
     pub(crate) mod queue;

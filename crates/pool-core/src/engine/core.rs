@@ -238,7 +238,7 @@ impl Core {
     /// The caller must write a job to the slot and then call [`filled`](Self::filled).
     #[inline]
     pub(crate) unsafe fn place(&self) -> Option<Place<'_, Task>> {
-        let credit = self.state.credit()?;
+        let credit = self.state.credit(|| self.is_own_worker())?;
         // SAFETY: the caller promises what `Credit::place` asks for.
         Some(unsafe { credit.place() })
     }
@@ -257,7 +257,7 @@ impl Core {
     /// Accepts the job if the pool is busy and has room. `take` moves the job out, and is not called otherwise.
     #[inline]
     fn enter(&self, take: impl FnOnce() -> Task) -> bool {
-        let Some(credit) = self.state.credit() else {
+        let Some(credit) = self.state.credit(|| self.is_own_worker()) else {
             return false;
         };
         let searchers = credit.enter(take());
@@ -283,7 +283,7 @@ impl Core {
         wait: impl Fn(&EventWait) -> Result<(), L>,
     ) -> Result<(), T> {
         // Without a decision if none is needed, as a task.
-        if self.state.try_reserve() {
+        if self.state.try_reserve(|| self.is_own_worker()) {
             return Ok(());
         }
         let reserve = |state: &mut State<Task>, (), _: &mut _| state.reserve();

@@ -212,6 +212,9 @@ fn find(core: &Arc<Core>, cell: &Arc<WorkerCell>, timed: bool, lingers: bool) ->
         }
         next
     });
+    if garbage.is_some() {
+        core.state.trim_lanes();
+    }
     drop(garbage); // After the section, because freeing memory takes time.
     // Before a thread start, which takes longer than waking a parked worker.
     core.wake_threads(&mut effects);

@@ -21,6 +21,8 @@ use crate::config::{Capacity, QueueDepth, UNLIMITED, limit};
 #[repr(align(128))]
 pub struct LoadStats {
     entered: CachePadded<AtomicUsize>,
+    /// Those that entered through another lane than the first.
+    bypassed: AtomicUsize,
     left: CachePadded<AtomicUsize>,
     free: AtomicBool,
     live: AtomicUsize,
@@ -32,6 +34,7 @@ impl LoadStats {
     pub(crate) fn new(capacity: usize, depth: usize) -> Self {
         Self {
             entered: CachePadded::new(AtomicUsize::new(0)),
+            bypassed: AtomicUsize::new(0),
             left: CachePadded::new(AtomicUsize::new(0)),
             free: AtomicBool::new(capacity > 0),
             live: AtomicUsize::new(0),
@@ -45,6 +48,11 @@ impl LoadStats {
         // A load and a store instead of a read-modify-write: safe because the inbox's lock is held.
         let entered = self.entered.load(Relaxed);
         self.entered.store(entered.wrapping_add(1), Relaxed);
+    }
+
+    /// The same, under the lock of another lane, of which there are several.
+    pub(crate) fn bypass(&self) {
+        self.bypassed.fetch_add(1, Relaxed);
     }
 
     #[inline]
@@ -89,6 +97,7 @@ impl LoadStats {
         // In this order, because each task enters before it leaves: the difference should not be negative.
         let left = self.left.load(Relaxed);
         let entered = self.entered.load(Relaxed).wrapping_sub(left);
+        let entered = entered.wrapping_add(self.bypassed.load(Relaxed));
         // Two relaxed loads are not ordered, so a negative difference must be ruled out here.
         if entered > isize::MAX as usize {
             0

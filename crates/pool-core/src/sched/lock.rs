@@ -4,16 +4,17 @@
 //! They are spin locks that yield and then sleep, because the sections are a few dozen instructions long.
 //! `docs/decisions/pool-lock.md` compares them with `parking_lot`.
 //!
-//! No section releases a lock and then takes another one, so every execution is equivalent to one in which the
+//! No section releases one of the two and then takes another one, so every execution is equivalent to one in which the
 //! sections run one after the other (two-phase locking: Eswaran, Gray, Lorie and Traiger, 1976). Models therefore
 //! use one lock for both halves: it has the same outcomes and far fewer steps. Because that argument depends on
 //! `two` and `shared.rs`, each model of this crate also runs on two locks, with fewer pre-emptions. These are
-//! mutexes there; the spin lock has models of its own.
+//! mutexes there; the spin lock has models of its own. The further lanes of `lanes.rs`, to which the argument does not
+//! apply, have locks of their own in models, too.
 
 #[cfg(anthill_loom)]
-pub(crate) use model::{Both, First, Pair, Second};
+pub(crate) use model::{Both, First, Pair, Second, Single};
 #[cfg(not(anthill_loom))]
-pub(crate) use two::{Both, First, Pair, Second};
+pub(crate) use two::{Both, First, Pair, Second, Single};
 
 /// Chooses one or two locks in a model. [`set_two_locks`](sync_shim::model::set_two_locks) says which one an
 /// execution uses.
@@ -68,6 +69,30 @@ mod model {
                 Self::One(pair) => Second::One(pair.second()),
                 Self::Two(pair) => Second::Two(pair.second()),
             }
+        }
+
+        pub(crate) fn try_second(&self) -> Option<Second<'_, A, B>> {
+            match self {
+                Self::One(pair) => pair.try_second().map(Second::One),
+                Self::Two(pair) => pair.try_second().map(Second::Two),
+            }
+        }
+    }
+
+    /// A lock like the second one of a pair.
+    pub(crate) struct Single<B>(two::Single<B>);
+
+    impl<B> Single<B> {
+        pub(crate) fn new(value: B) -> Self {
+            Self(two::Single::new(value))
+        }
+
+        pub(crate) fn lock<A>(&self) -> Second<'_, A, B> {
+            Second::Two(self.0.lock())
+        }
+
+        pub(crate) fn try_lock<A>(&self) -> Option<Second<'_, A, B>> {
+            self.0.try_lock().map(Second::Two)
         }
     }
 
@@ -153,6 +178,10 @@ mod one {
 
         pub(crate) fn second(&self) -> Second<'_, A, B> {
             Second(self.0.lock())
+        }
+
+        pub(crate) fn try_second(&self) -> Option<Second<'_, A, B>> {
+            self.0.try_lock().map(Second)
         }
     }
 
@@ -257,8 +286,37 @@ mod two {
         #[inline]
         // Alone, so that a worker that takes its next task does not contend with submitters.
         pub(crate) fn second(&self) -> Second<'_, A, B> {
-            Second {
-                guard: self.second.lock(),
+            Second::new(self.second.lock())
+        }
+
+        #[inline]
+        pub(crate) fn try_second(&self) -> Option<Second<'_, A, B>> {
+            self.second.try_lock().map(Second::new)
+        }
+    }
+
+    /// A lock like the second one of a pair.
+    pub(crate) struct Single<B>(CachePadded<Lock<B>>);
+
+    impl<B> Single<B> {
+        pub(crate) fn new(value: B) -> Self {
+            Self(CachePadded::new(Lock::new(value)))
+        }
+
+        pub(crate) fn lock<A>(&self) -> Second<'_, A, B> {
+            Second::new(self.0.lock())
+        }
+
+        pub(crate) fn try_lock<A>(&self) -> Option<Second<'_, A, B>> {
+            self.0.try_lock().map(Second::new)
+        }
+    }
+
+    impl<'a, A, B> Second<'a, A, B> {
+        #[inline]
+        fn new(guard: Guard<'a, B>) -> Self {
+            Self {
+                guard,
                 of: PhantomData,
                 _held: Held::new(),
             }

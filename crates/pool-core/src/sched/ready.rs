@@ -107,7 +107,7 @@ pub(crate) struct Inlet<J> {
     priority_of: fn(&J) -> Priority,
     /// The highest level of the tasks in the inbox, or [`LEVELS`] if it is empty. Workers read it without the inbox's
     /// lock, and take the next task of the queue unless one of a higher level has entered since. Written under the
-    /// inbox's lock.
+    /// lock of an inbox.
     // Relaxed: a thread that knows that a submit has returned sees its task's level, because the lock's release or
     // whatever told the thread orders the two.
     highest: Arc<AtomicUsize>,
@@ -124,7 +124,8 @@ impl<J> Inlet<J> {
         let level = (self.priority_of)(last).level();
         // Before the lock is released: a worker that finds the task's submit complete must find its level, too.
         if level < self.highest.load(Relaxed) {
-            self.highest.store(level, Relaxed);
+            // The least, because submitters in other lanes write it, too.
+            self.highest.fetch_min(level, Relaxed);
         }
         let queue = match level {
             0 => &mut self.high,

@@ -31,6 +31,7 @@ use std::sync::Arc;
 use crossbeam_utils::CachePadded;
 use sync_shim::atomic::{AtomicBool, Ordering::Relaxed};
 
+use crate::sched::lanes::Lanes;
 use crate::sched::load::{LoadStats, Outcome};
 use crate::sched::lock::{Both, First, Pair, Second};
 use crate::sched::queue::TaskQueue;
@@ -40,6 +41,8 @@ use crate::sched::state::State;
 pub(crate) struct Shared<J> {
     halves: Pair<State<J>, Inbox<J>>,
     flags: CachePadded<Flags>,
+    /// Further inboxes, for a while in which the first one's lock is held.
+    lanes: CachePadded<Lanes<Inbox<J>>>,
 }
 
 /// Hints that are readable without the lock.
@@ -64,6 +67,10 @@ impl Flags {
 
 /// The half of the state in which tasks enter a busy pool.
 pub(crate) struct Inbox<J> {
+    /// Whether this is the first lane.
+    is_first: bool,
+    /// Whether [`Lanes`] have more credits. In the first lane while another one may be open, in the others always.
+    has_more: bool,
     /// Number of tasks that may still enter without a decision.
     credits: usize,
     /// Number of permits that may be reserved without a decision, beyond the credits.
@@ -87,7 +94,7 @@ pub(crate) struct Inbox<J> {
 /// in the inbox, so the credits and flags are still right.
 pub(crate) struct Whole<'a, J> {
     both: Both<'a, State<J>, Inbox<J>>,
-    flags: &'a Flags,
+    shared: &'a Shared<J>,
 }
 
 /// Guard of the inbox, with room for a task.
@@ -95,19 +102,24 @@ pub(crate) struct Credit<'a, J>(Second<'a, State<J>, Inbox<J>>);
 
 impl<J> Shared<J> {
     pub(crate) fn new(state: State<J>) -> Self {
-        let inbox = Inbox {
+        let inbox = |is_first| Inbox {
+            is_first,
+            has_more: !is_first,
             // None until a section has settled them, so that the first submit decides.
             credits: 0,
             more_room: 0,
             reserved: 0,
-            searchers: false,
+            // In other lanes nobody knows, and a worker that does not spin ignores the hint.
+            searchers: !is_first,
             queue: TaskQueue::new(),
             inlet: state.queue.inlet(),
             load_stats: state.load_stats.clone(),
             free: 0,
         };
+        let (first, lanes) = (inbox(true), Lanes::new(|| inbox(false)));
         Self {
-            halves: Pair::new(state, inbox),
+            halves: Pair::new(state, first),
+            lanes: CachePadded::new(lanes),
             flags: CachePadded::new(Flags {
                 full: AtomicBool::new(false),
                 wanted: AtomicBool::new(false),
@@ -130,17 +142,62 @@ impl<J> Shared<J> {
 
     /// Locks the inbox if a task may enter it without a decision (invariant 2).
     #[inline]
-    pub(crate) fn credit(&self) -> Option<Credit<'_, J>> {
-        let mut inbox = self.halves.second();
+    pub(crate) fn credit(&self, is_worker: impl FnOnce() -> bool) -> Option<Credit<'_, J>> {
+        let mut inbox = self.inbox(is_worker);
         // A full or idle pool grants no credits, so that its submits take the lock and decide.
         (inbox.half().credits > 0).then_some(Credit(inbox))
+    }
+
+    /// Locks the lane that is open for tasks. `is_worker` is asked if another thread holds the lock.
+    #[inline]
+    fn inbox(&self, is_worker: impl FnOnce() -> bool) -> Second<'_, State<J>, Inbox<J>> {
+        if self.lanes.only_first()
+            && let Some(mut inbox) = self.halves.try_second()
+        {
+            if inbox.half().credits == 0 {
+                self.refill(inbox.half());
+            }
+            return inbox;
+        }
+        self.free_inbox(is_worker())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn free_inbox(&self, is_worker: bool) -> Second<'_, State<J>, Inbox<J>> {
+        let mut inbox = self.lanes.lock(&self.halves, is_worker);
+        let half = inbox.half();
+        if half.credits == 0 {
+            self.refill(half);
+        }
+        if !half.is_first {
+            // Before the task enters, which is as good under the lane's lock: a section that clears the flag empties the
+            // lane before.
+            self.show_wanted();
+        }
+        inbox
+    }
+
+    #[inline]
+    fn refill(&self, inbox: &mut Inbox<J>) {
+        if inbox.has_more {
+            inbox.credits = self.lanes.take();
+        }
+    }
+
+    /// Frees spare memory of the other lanes, for a worker that goes to sleep.
+    pub(crate) fn trim_lanes(&self) {
+        for lane in self.lanes.used() {
+            let garbage = lane.lock::<State<J>>().half().trim();
+            drop(garbage); // After the lock's release, because freeing memory takes time.
+        }
     }
 
     /// Step P1: reserves room for a permit, if that needs no decision. Leaves the credits alone where it can, because a
     /// permit notifies no worker.
     #[inline]
-    pub(crate) fn try_reserve(&self) -> bool {
-        let mut inbox = self.halves.second();
+    pub(crate) fn try_reserve(&self, is_worker: impl FnOnce() -> bool) -> bool {
+        let mut inbox = self.inbox(is_worker);
         let inbox = inbox.half();
         let from = if inbox.more_room > 0 {
             &mut inbox.more_room
@@ -271,16 +328,17 @@ impl<J> Shared<J> {
     fn whole<'a>(&'a self, state: First<'a, State<J>, Inbox<J>>) -> Whole<'a, J> {
         let mut both = state.and_second();
         let (state, inbox) = both.halves();
-        // Before anyone looks at the counters: credits that became permits hold room (invariant 1).
-        state.reserved += std::mem::take(&mut inbox.reserved);
-        // An empty inbox is left alone, since a drain writes to the queue's lines even if it moves nothing.
-        if inbox.queue.len() > 0 || inbox.inlet.is_some() {
-            state.drain_inbox(&mut inbox.queue, inbox.inlet.as_deref_mut());
+        inbox.drain(state);
+        if inbox.has_more {
+            // After the first one, whose tasks are older.
+            for lane in self.lanes.close() {
+                let mut lane = lane.lock::<State<J>>();
+                lane.half().drain(state);
+                self.lanes
+                    .give_back(std::mem::take(&mut lane.half().credits));
+            }
         }
-        Whole {
-            both,
-            flags: &self.flags,
-        }
+        Whole { both, shared: self }
     }
 }
 
@@ -375,20 +433,30 @@ impl<J> Credit<'_, J> {
                 inbox.sort_last();
             }
         }
-        if let Some(load_stats) = &inbox.load_stats {
-            (0..count).for_each(|_| load_stats.enter());
-            inbox.free = inbox.free.saturating_sub(count);
-            load_stats.show_free(inbox.free > 0);
-        }
+        (0..count).for_each(|_| inbox.show_taken());
         inbox.searchers
     }
 }
 
 impl<J> Inbox<J> {
+    /// Moves everything to the state, with both locks held.
+    #[inline]
+    fn drain(&mut self, state: &mut State<J>) {
+        // Before anyone looks at the counters: credits that became permits hold room (invariant 1).
+        state.reserved += std::mem::take(&mut self.reserved);
+        // An empty inbox is left alone, since a drain writes to the queue's lines even if it moves nothing.
+        if self.queue.len() > 0 || self.inlet.is_some() {
+            state.drain_inbox(&mut self.queue, self.inlet.as_deref_mut());
+        }
+    }
+
     /// Updates the load statistics for a task or a permit that has taken room.
     #[inline]
     fn show_taken(&mut self) {
         if let Some(load_stats) = &self.load_stats {
+            if !self.is_first {
+                return load_stats.bypass(); // No worker is free, or the section would have granted no credits.
+            }
             load_stats.enter();
             // Counted down here, so that a strategy sees a pool fill up before its next section.
             self.free = self.free.saturating_sub(1);
@@ -443,8 +511,11 @@ impl<J> Whole<'_, J> {
     pub(crate) fn unlock(mut self) {
         let (state, inbox) = self.both.halves();
         // Steps U1, U2.
-        inbox.credits = state.grant_credits();
-        inbox.more_room = state.view().room() - inbox.credits;
+        let credits = state.grant_credits();
+        let spare = self.shared.lanes.grant(credits);
+        inbox.has_more = spare > 0;
+        inbox.credits = credits - spare;
+        inbox.more_room = state.view().room() - credits;
         inbox.searchers = state.searching > 0;
         if let Some(load_stats) = &inbox.load_stats {
             // From the final counters of the section, because members of a multi-pool are compared by this figure.
@@ -453,8 +524,18 @@ impl<J> Whole<'_, J> {
             load_stats.show_free(inbox.free > 0);
         }
         // Steps U3, U4.
-        store_if_changed(&self.flags.full, state.is_full());
-        store_if_changed(&self.flags.wanted, state.is_wanted());
+        store_if_changed(&self.shared.flags.full, state.is_full());
+        store_if_changed(&self.shared.flags.wanted, state.is_wanted());
+    }
+}
+
+impl<J> Drop for Whole<'_, J> {
+    #[inline]
+    fn drop(&mut self) {
+        // Last, because tasks may enter before the locks are released.
+        if self.both.halves().1.has_more {
+            self.shared.lanes.open();
+        }
     }
 }
 

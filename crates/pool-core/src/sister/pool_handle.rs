@@ -290,7 +290,7 @@ impl PoolHandle {
     /// The job.
     #[inline]
     pub fn try_enter(&self, job: Task) -> Result<(), Task> {
-        match self.0.state.credit() {
+        match self.0.state.credit(|| self.0.is_own_worker()) {
             Some(credit) => {
                 // Step S2.
                 let searchers = credit.enter(job);
@@ -305,7 +305,7 @@ impl PoolHandle {
     /// [kept](crate::Permit::keep).
     #[inline]
     pub fn try_reserve(&self) -> bool {
-        self.0.state.try_reserve()
+        self.0.state.try_reserve(|| self.0.is_own_worker())
     }
 
     /// Reserves room as [`WorkerPool::reserve`](crate::WorkerPool::reserve) does, with the limits of a task.

@@ -17,6 +17,7 @@ mod cancel;
 mod dispatch;
 mod futures;
 mod handle;
+mod lanes;
 mod life;
 mod on_full;
 mod pause;

@@ -9,6 +9,7 @@ std::thread_local! {
     static FAIR_WAKES: Cell<bool> = const { Cell::new(false) };
     static TWO_LOCKS: Cell<bool> = const { Cell::new(false) };
     static LINGERS: Cell<bool> = const { Cell::new(false) };
+    static LANES: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Sets whether [`Futex::wake_one_fairly`](crate::Futex::wake_one_fairly) reserves, always or never
@@ -37,6 +38,16 @@ pub fn set_lingers(lingers: bool) {
 /// See [`set_lingers`].
 pub fn lingers() -> bool {
     LINGERS.get()
+}
+
+/// Sets whether a pool of this execution has several lanes. The default is no.
+pub fn set_lanes(lanes: bool) {
+    LANES.set(lanes);
+}
+
+/// See [`set_lanes`].
+pub fn lanes() -> bool {
+    LANES.get()
 }
 
 pub(crate) fn fair_wakes() -> bool {
@@ -73,6 +84,7 @@ pub fn check(name: &str, bound: Option<usize>, body: impl Fn() + Send + Sync + '
         set_fair_wakes(false);
         set_two_locks(false);
         set_lingers(false);
+        set_lanes(false);
         body();
     });
     let bound = bound.map_or_else(|| "none".to_owned(), |bound| bound.to_string());

@@ -88,3 +88,8 @@ pub fn two_locks() -> bool {
 pub fn lingers() -> bool {
     coin()
 }
+
+/// Whether a pool has several lanes. Always true, like [`two_locks`].
+pub fn lanes() -> bool {
+    true
+}
