@@ -55,6 +55,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
         "anthill-benches",
         "charts",
         "compare",
+        "cores",
         "futures-compare",
         "judge",
         "measure",
@@ -67,7 +68,14 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     cmd!(shell, "cargo clippy {IN...} {all...}").run()?;
     cmd!(shell, "cargo fmt {IN_PEERS...} --check").run()?;
     cmd!(shell, "cargo clippy {IN_PEERS...} {all...}").run()?;
-    let tested = ["--package", "judge", "--package", "measure"];
+    let tested = [
+        "--package",
+        "cores",
+        "--package",
+        "judge",
+        "--package",
+        "measure",
+    ];
     cmd!(shell, "cargo test --quiet {IN...} {tested...}").run()?;
     program(&shell, "charts", &["--check".into()])?;
     let smoke = ["--profile", "dev", "--benches", "--", "--test"];

@@ -24,9 +24,21 @@
 //! direction only.
 //!
 //! # One handle
-//! A `MultiPool` is several pools of the same configuration behind one handle. Use it if many submitters of small
-//! tasks contend for the lock of a single pool; measure first. The strategy chooses a pool for each task. If that
-//! pool is full, the others are tried, and a waiting submitter waits for all of them at once.
+//! A `MultiPool` is several pools of the same configuration behind one handle. The strategy chooses a pool for each task.
+//! If that pool is full, the others are tried, and a waiting submitter waits for all of them at once.
+//!
+//! One pool keeps all workers busy if tasks take longer than half a microsecond per worker: 4 us with 8 workers, 50 us with
+//! 100 on processors of several dies, a third of that on one mesh. With shorter tasks on dozens of cores, take as many pools
+//! as that is too long; better still, submit batches, or a pool for each group of submitters. On few cores a `MultiPool` does
+//! not pay.
+//!
+//! ```text
+//! shortest tasks that keep the workers of 128 cores 90 % busy (simulated, 110 ns per cache line)
+//! one pool                   #################################################### 54 us
+//! 4 pools in turn            ############# 13 us
+//! 16 pools in turn           ########### 11 us
+//! a pool per two submitters  ### 3.4 us
+//! ```
 //!
 #![cfg_attr(feature = "multi-pool", doc = "```")]
 #![cfg_attr(not(feature = "multi-pool"), doc = "```text")]

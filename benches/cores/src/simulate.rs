@@ -1,0 +1,216 @@
+//! A discrete simulation of producers and workers that share the locks of pools.
+//!
+//! A pool has two locks. A producer holds the second one while it pushes a task; a worker holds the first one while it
+//! takes its next task, and both while it moves the tasks of the inbox to its own half. A thread that gets a lock from another core pays for the lines that come with it, and a worker pays for
+//! the line of a task that another core has written. The producers of several pools take turns by a counter, whose line
+//! moves from one to the other.
+//!
+//! Not simulated: threads without a core, sleeps (an idle worker polls), the spinning that slows down a lock's holder.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Time of the sections with all lines in the core's cache, ns.
+pub struct Sections {
+    pub push: f64,
+    pub pop: f64,
+}
+
+pub struct Machine {
+    pub name: &'static str,
+    /// Cost of a cache line that another core has written last, ns.
+    pub transfer: f64,
+}
+
+/// How producers spread their tasks over several pools.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Choice {
+    /// In turn, by a counter of all producers.
+    RoundRobin,
+    /// Each producer has its pool.
+    ByThread,
+}
+
+#[derive(Clone, Copy)]
+pub struct Setup {
+    pub workers: usize,
+    pub producers: usize,
+    pub pools: usize,
+    pub choice: Choice,
+    /// Length of a task, ns.
+    pub task: f64,
+}
+
+/// A counter of the strategy that all producers of several pools write.
+const COUNT: f64 = 5.0;
+/// Lines that a lock's new holder takes over: the lock with its half's counters, and the end of the queue.
+const LINES: f64 = 2.0;
+/// A producer waits while so many tasks of a pool wait.
+const DEPTH: usize = 1_024;
+/// How often a thread without work asks again.
+const POLL: f64 = 200.0;
+/// Simulated time, ns.
+const WARM: f64 = 200_000.0;
+const END: f64 = 2_000_000.0;
+
+#[derive(Clone, Default)]
+struct Lock {
+    free_at: f64,
+    last: Option<usize>,
+}
+
+impl Lock {
+    /// Takes the lock at `now`, or as soon as it is free; returns when the section begins.
+    fn take(&mut self, now: f64, core: usize, transfer: f64) -> f64 {
+        let moves = self.last.replace(core) != Some(core);
+        now.max(self.free_at) + if moves { LINES * transfer } else { 0.0 }
+    }
+}
+
+#[derive(Clone, Default)]
+struct Pool {
+    first: Lock,
+    second: Lock,
+    own: usize,
+    inbox: usize,
+}
+
+/// Times as keys: they are not negative, so their bits have their order.
+fn key(time: f64) -> u64 {
+    time.to_bits()
+}
+
+/// Returns the share of their time that the workers spend in tasks.
+pub fn efficiency(sections: &Sections, transfer: f64, setup: &Setup) -> f64 {
+    let mut pools = vec![Pool::default(); setup.pools];
+    // Cores 0 to `workers` run workers, the others producers. Each asks for a lock when its time has come.
+    let actors = setup.workers + setup.producers;
+    let mut events: BinaryHeap<_> = (0..actors)
+        .map(|core| Reverse((key(0.0), core, core)))
+        .collect();
+    let mut asked = actors;
+    let mut turn = Lock::default();
+    let mut turns = 0;
+    let mut done = 0_u32;
+    while let Some(Reverse((at, _, core))) = events.pop() {
+        let now = f64::from_bits(at);
+        if now >= END {
+            break;
+        }
+        let next = if core < setup.workers {
+            let pool = &mut pools[core % setup.pools];
+            if pool.own + pool.inbox == 0 {
+                now + POLL // A flag says so, without the lock.
+            } else if pool.first.free_at > now {
+                pool.first.free_at // Asks again then; whoever asked before comes first.
+            } else {
+                let mut begin = pool.first.take(now, core, transfer);
+                if pool.own == 0 {
+                    begin = pool.second.take(begin, core, transfer);
+                    pool.own = std::mem::take(&mut pool.inbox);
+                    pool.second.free_at = begin;
+                }
+                pool.own -= 1;
+                done += u32::from(now > WARM);
+                pool.first.free_at = begin + sections.pop + transfer;
+                pool.first.free_at + setup.task
+            }
+        } else {
+            let in_turn = setup.pools > 1 && setup.choice == Choice::RoundRobin;
+            let index = if in_turn { turns } else { core };
+            let pool = &mut pools[index % setup.pools];
+            if pool.own + pool.inbox >= DEPTH {
+                now + POLL
+            } else if pool.second.free_at > now {
+                pool.second.free_at
+            } else {
+                turns += 1;
+                let mut begin = now;
+                if in_turn {
+                    let moves = turn.last.replace(core) != Some(core);
+                    let cost = COUNT + if moves { transfer } else { 0.0 };
+                    begin = begin.max(turn.free_at) + cost;
+                    turn.free_at = begin;
+                }
+                let end = pool.second.take(begin, core, transfer) + sections.push;
+                pool.second.free_at = end;
+                pool.inbox += 1;
+                end
+            }
+        };
+        asked += 1;
+        events.push(Reverse((key(next), asked, core)));
+    }
+    f64::from(done) * setup.task / ((END - WARM) * cast(setup.workers))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "small numbers")]
+fn cast(number: usize) -> f64 {
+    number as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECTIONS: Sections = Sections {
+        push: 20.0,
+        pop: 20.0,
+    };
+
+    fn run(workers: usize, producers: usize, pools: usize, task: f64, transfer: f64) -> f64 {
+        let setup = Setup {
+            workers,
+            producers,
+            pools,
+            choice: Choice::ByThread,
+            task,
+        };
+        efficiency(&SECTIONS, transfer, &setup)
+    }
+
+    #[test]
+    fn one_worker_needs_its_task_and_its_section() {
+        let share = run(1, 1, 1, 1_000.0, 0.0);
+        assert!((share - 1_000.0 / 1_020.0).abs() < 0.01, "{share}");
+    }
+
+    #[test]
+    fn a_lock_that_all_workers_need_is_the_limit() {
+        // The section takes 20 + 3 * 50 ns, for 64 workers.
+        let share = run(64, 2, 1, 1_000.0, 50.0);
+        let limit = 1_000.0 / (64.0 * 170.0);
+        assert!((share - limit).abs() < 0.1 * limit, "{share} of {limit}");
+    }
+
+    #[test]
+    fn producers_that_are_too_slow_are_the_limit() {
+        let share = run(64, 1, 1, 2_000.0, 0.0);
+        let limit = 2_000.0 / (64.0 * 20.0);
+        assert!(limit > 1.0 && share > 0.9, "{share}");
+        let share = run(64, 1, 1, 500.0, 0.0);
+        let limit = 500.0 / (64.0 * 20.0);
+        assert!((share - limit).abs() < 0.1 * limit, "{share} of {limit}");
+    }
+
+    #[test]
+    fn several_pools_have_several_locks() {
+        let one = run(64, 16, 1, 1_000.0, 50.0);
+        let four = run(64, 16, 4, 1_000.0, 50.0);
+        assert!(four > 3.0 * one, "{four}, {one}");
+        let in_turn = Setup {
+            workers: 64,
+            producers: 16,
+            pools: 4,
+            choice: Choice::RoundRobin,
+            task: 1_000.0,
+        };
+        let in_turn = efficiency(&SECTIONS, 50.0, &in_turn);
+        assert!(one < in_turn && in_turn < four, "{in_turn}, {four}");
+    }
+
+    #[test]
+    fn long_tasks_need_no_second_pool() {
+        assert!(run(64, 16, 1, 100_000.0, 110.0) > 0.97);
+    }
+}
