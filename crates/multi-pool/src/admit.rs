@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pool_core::internals::{
-    Admit, Awaited, Disposal, PoolHandle, RawHandle, TaskContext, WaitLimits,
+    Admit, Awaited, Disposal, PoolHandle, RawHandle, Target, TaskContext, WaitLimits,
 };
 use pool_core::{Cancelled, Capacity, Clock, OnFull, Stats, SubmitError, Task, TuneError};
 
@@ -45,14 +45,28 @@ impl Admit for Shared {
         &self.members
     }
 
-    fn admit_job(
+    #[inline]
+    fn target(&self, choice: &mut Option<usize>) -> Target<'_> {
+        let first = self.first();
+        // In a forked child no strategy is asked. The first pool refuses.
+        if !first.process().is_current() {
+            return first.target();
+        }
+        let member = self.choose();
+        *choice = Some(member);
+        self.members[member].target()
+    }
+
+    fn admit_chosen(
         self: &Arc<Self>,
+        choice: Option<usize>,
         job: &mut Option<Task>,
         on_full: OnFull,
         limits: Option<&WaitLimits<'_>>,
     ) -> Result<usize, SubmitError> {
         let offered = job.take().expect("a job is accepted once");
-        self.submit(offered, on_full, limits).map_err(|refused| {
+        let submitted = self.submit(choice, offered, on_full, limits);
+        submitted.map_err(|refused| {
             let (reason, refused) = refused.into_parts();
             *job = Some(refused);
             reason

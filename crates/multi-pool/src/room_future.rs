@@ -38,7 +38,7 @@ impl RoomFuture {
     /// First poll: step 1 if all pools are full. Returns `None` if the future has to wait.
     fn enter(&mut self) -> Option<Result<usize, SubmitError>> {
         let shared = Arc::clone(&self.shared);
-        let starved = match shared.offer((), |member, ()| member.reserve()) {
+        let starved = match shared.offer(None, (), |member, ()| member.reserve()) {
             Ok(pool) => return Some(Ok(pool)),
             Err(NoRoom::Full { starved, .. }) => starved,
             Err(NoRoom::Refused(refusal)) => return Some(Err(shared.count_refusal(refusal))),

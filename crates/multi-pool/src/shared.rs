@@ -90,11 +90,12 @@ impl Shared {
     /// Submits the job to a pool. If all pools are full, does what `on_full` and `limits` say.
     pub(crate) fn submit(
         &self,
+        choice: Option<usize>,
         job: Task,
         on_full: OnFull,
         limits: Option<&WaitLimits<'_>>,
     ) -> Answer {
-        match self.offer(job, PoolHandle::accept) {
+        match self.offer(choice, job, PoolHandle::accept) {
             Ok(pool) => Ok(pool),
             Err(NoRoom::Full { asked, starved }) => {
                 let answer = self.wait_if_full(Request::Task(asked), starved, on_full, limits);
@@ -117,7 +118,7 @@ impl Shared {
 
     /// Reserves room in a pool. If all pools are full, does what `on_full` says.
     pub(crate) fn reserve(&self, on_full: OnFull) -> Result<usize, SubmitError> {
-        match self.offer((), |member, ()| member.reserve()) {
+        match self.offer(None, (), |member, ()| member.reserve()) {
             Ok(pool) => Ok(pool),
             Err(NoRoom::Full { starved, .. }) => {
                 let answer = self.wait_if_full(Request::Permit, starved, on_full, None);
@@ -127,26 +128,33 @@ impl Shared {
         }
     }
 
-    /// Calls `ask` with the pool that the strategy chooses, then with the others, until one accepts. Blocks
-    /// only while the first worker of a pool is started.
+    /// Asks the strategy.
+    #[inline]
+    pub(crate) fn choose(&self) -> usize {
+        let choice = self
+            .strategy
+            // USER CODE: `Strategy::choose`. A panic is the caller's, and nothing has changed.
+            .choose(&Loads::of_pools(&self.loads, &self.waiter_count));
+        let pools = self.members.len();
+        if choice < pools {
+            choice
+        } else {
+            choice % pools
+        }
+    }
+
+    /// Calls `ask` with the pool of the `choice`, or the one that the strategy chooses, then with the others, until one
+    /// accepts. Blocks only while the first worker of a pool is started.
     pub(crate) fn offer<Q>(
         &self,
+        choice: Option<usize>,
         asked: Q,
         ask: impl Fn(&PoolHandle, Q) -> Result<(), SubmitError<Q>>,
     ) -> Result<usize, NoRoom<Q>> {
         if !self.first().process().is_current() {
             return Err(NoRoom::Refused(SubmitError::Forked(asked)));
         }
-        let choice = self
-            .strategy
-            // USER CODE: `Strategy::choose`. A panic is the caller's, and nothing has changed.
-            .choose(&Loads::of_pools(&self.loads, &self.waiter_count));
-        let pools = self.members.len();
-        let choice = if choice < pools {
-            choice
-        } else {
-            choice % pools
-        };
+        let choice = choice.unwrap_or_else(|| self.choose());
         match ask(&self.members[choice], asked) {
             Ok(()) => Ok(choice),
             Err(refusal) => self.offer_others(choice, refusal, ask),

@@ -72,7 +72,7 @@ impl SubmitFuture {
 
     /// First poll: step 1 if all pools are full. Returns `None` if the job has to wait.
     fn submit(&mut self, job: Task) -> Option<Answer> {
-        let (job, starved) = match self.shared.offer(job, PoolHandle::accept) {
+        let (job, starved) = match self.shared.offer(None, job, PoolHandle::accept) {
             Ok(pool) => return Some(Ok(pool)),
             Err(NoRoom::Full { asked, starved }) => (asked, starved),
             Err(NoRoom::Refused(refusal)) => return Some(Err(self.shared.count_refusal(refusal))),

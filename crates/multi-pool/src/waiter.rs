@@ -133,7 +133,7 @@ impl Shared {
             };
             // A pool has room and no worker. Starting one calls the thread gate, which is user code, so it
             // is done here without a lock.
-            match self.offer(back, PoolHandle::accept_request) {
+            match self.offer(None, back, PoolHandle::accept_request) {
                 Ok(pool) => return GroupWait::Answered(Ok(pool)),
                 Err(NoRoom::Full {
                     asked: back,

@@ -190,6 +190,39 @@ fn a_strategy_sees_the_loads_that_its_caller_has_seen() {
     expect(0, 0, 4);
 }
 
+/// Whether the chosen pool is idle, busy or full, and whatever the call.
+#[testkit::test]
+fn a_strategy_is_asked_once_for_each_task() {
+    #[derive(Clone)]
+    struct Count(Arc<AtomicUsize>);
+    impl Strategy for Count {
+        fn choose(&self, _: &Loads<'_>) -> usize {
+            self.0.fetch_add(1, SeqCst)
+        }
+    }
+    let count = Count(Arc::new(AtomicUsize::new(0)));
+    let each = Pool::builder().capacity(1).queue_depth(2);
+    let builder = MultiBuilder::new(each).pools(2);
+    let pool = builder.strategy(count.clone()).build().unwrap();
+    let asked = |call: &dyn Fn()| {
+        let before = count.0.load(SeqCst);
+        call();
+        count.0.load(SeqCst) - before
+    };
+    let held = hold_all(&pool, 2); // Both pools were idle.
+    assert_eq!(count.0.load(SeqCst), 2);
+    let large = [1_u8; 300];
+    assert_eq!(asked(&|| pool.submit(|| ()).unwrap()), 1);
+    assert_eq!(asked(&|| drop(pool.spawn(|| ()).unwrap())), 1);
+    let submit_large = || pool.submit(move || assert_eq!(large[299], 1)).unwrap();
+    assert_eq!(asked(&submit_large), 1);
+    assert_eq!(asked(&|| pool.task().name("x").submit(|| ()).unwrap()), 1);
+    assert_eq!(asked(&|| assert!(pool.try_submit(|| ()).is_err())), 1);
+    held.iter().for_each(Gate::open);
+    pool.wait_idle().unwrap();
+    assert_eq!(pool.stats().completed, 6);
+}
+
 #[testkit::test]
 fn a_panicking_strategy_leaves_the_statistics_exact() {
     struct Panics(Arc<AtomicUsize>);

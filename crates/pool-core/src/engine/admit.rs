@@ -14,14 +14,13 @@ use sync_shim::Clock;
 
 use crate::cancel::Cancelled;
 use crate::config::{Capacity, OnFull};
-use crate::engine::core::Core;
+use crate::engine::core::{Core, Target};
 use crate::engine::life::Disposal;
 use crate::engine::reserve::RoomFuture;
 use crate::engine::runner::{Accepts, Runner};
 use crate::engine::wait::{Awaited, SubmitFuture, WaitFuture};
 use crate::error::{SubmitError, TuneError, WaitError};
 use crate::sched::queue::Chunk;
-use crate::sched::shared::Place;
 use crate::sister::pool_handle::PoolHandle;
 use crate::stats::Stats;
 use crate::task::cell::SpawnCell;
@@ -73,32 +72,29 @@ pub trait Admit: Send + Sync + Sized + 'static {
         &[]
     }
 
-    /// Returns a slot for the job of a task without options, if the pool is busy and has room. The default returns none.
-    ///
-    /// Other jobs pass over their caller's stack: their words are written there in one size and read in another, which costs
-    /// as much as the rest of a submit.
-    ///
-    /// # Safety
-    /// The caller must write a job to the slot without calling user code, and then call [`filled`](Self::filled).
-    #[inline]
-    unsafe fn place(&self) -> Option<Place<'_, Task>> {
-        None
-    }
-
-    /// Completes the insertion of a job.
-    ///
-    /// # Safety
-    /// The job must have been written to the slot.
-    unsafe fn filled(&self, _place: Place<'_, Task>) {}
+    /// Returns the pool that a task without options goes to if it is busy and has room. A multi-pool asks its strategy, and
+    /// sets `choice` to the member.
+    fn target(&self, choice: &mut Option<usize>) -> Target<'_>;
 
     /// Accepts the job, or waits for room as `on_full` and `limits` say. Returns the index of the member that accepted it,
-    /// or 0 for a single pool. A refused job stays in `job`.
+    /// or 0 for a single pool. A refused job stays in `job`. If a strategy has made a `choice`, it is not asked again.
+    fn admit_chosen(
+        self: &Arc<Self>,
+        choice: Option<usize>,
+        job: &mut Option<Task>,
+        on_full: OnFull,
+        limits: Option<&WaitLimits<'_>>,
+    ) -> Result<usize, SubmitError>;
+
+    /// The same without a choice.
     fn admit_job(
         self: &Arc<Self>,
         job: &mut Option<Task>,
         on_full: OnFull,
         limits: Option<&WaitLimits<'_>>,
-    ) -> Result<usize, SubmitError>;
+    ) -> Result<usize, SubmitError> {
+        self.admit_chosen(None, job, on_full, limits)
+    }
 
     /// Counts a task that was refused before it was offered to a pool.
     fn count_unoffered(&self);
@@ -214,19 +210,23 @@ pub trait Admit: Send + Sync + Sized + 'static {
             return Err(refused.with_task(task));
         }
         let body = R::body_of(task);
+        let mut choice = None;
         // A task that needs a box must not use the slot: allocating under the lock would hold up other threads.
         if fits::<R::Body>() {
+            let Target(target) = self.target(&mut choice);
+            // Other jobs pass over their caller's stack: their words are written there in one size and read in another,
+            // which costs as much as the rest of a submit.
             // SAFETY: the job is written below, which moves the task and calls no user code.
-            if let Some(mut place) = unsafe { self.place() } {
+            if let Some(mut place) = unsafe { target.place() } {
                 Task::closure_in(body, place.slot());
                 // SAFETY: it was just written.
-                unsafe { self.filled(place) };
+                unsafe { target.filled(place) };
                 return Ok(());
             }
         }
         // On this frame, so that a refused job can be turned back into the task.
         let mut job = Some(Task::closure(body));
-        let submitted = self.submit_job(&mut job, on_full);
+        let submitted = self.submit_job(choice, &mut job, on_full);
         submitted.map_err(|refused| give_back::<R, T>(refused, job))
     }
 
@@ -359,12 +359,13 @@ pub trait Admit: Send + Sync + Sized + 'static {
     #[inline(never)]
     fn submit_job(
         self: &Arc<Self>,
+        choice: Option<usize>,
         job: &mut Option<Task>,
         on_full: OnFull,
     ) -> Result<(), SubmitError> {
         self.refuses(on_full)?;
         *job = job.take().map(|job| self.recorded(job));
-        self.admit_job(job, on_full, None).map(drop)
+        self.admit_chosen(choice, job, on_full, None).map(drop)
     }
 
     /// Like [`submit_job`](Self::submit_job), with options.
@@ -390,11 +391,11 @@ pub trait Admit: Send + Sync + Sized + 'static {
         handle: &mut RawHandle,
         on_full: OnFull,
     ) -> Result<(), SubmitError> {
-        let Err(job) = self.place_job(handle) else {
+        let Err((choice, job)) = self.place_job(handle) else {
             return Ok(());
         };
         let limits = handle.cell().limits();
-        let pool = self.admit_job(&mut Some(job), on_full, limits.as_ref())?;
+        let pool = self.admit_chosen(choice, &mut Some(job), on_full, limits.as_ref())?;
         self.set_pool(pool, handle);
         Ok(())
     }
@@ -402,18 +403,21 @@ pub trait Admit: Send + Sync + Sized + 'static {
     /// Accepts the job of a task in a cell if the pool is busy and has room.
     ///
     /// # Errors
-    /// The job.
+    /// A strategy's choice, and the job.
     #[inline]
-    fn place_job(&self, handle: &RawHandle) -> Result<(), Task> {
+    fn place_job(&self, handle: &mut RawHandle) -> Result<(), (Option<usize>, Task)> {
         // The reference of the queue, made before the slot is taken, since nothing but the write may happen under the lock.
         let job = handle.job();
+        let mut choice = None;
+        let Target(target) = self.target(&mut choice);
         // SAFETY: the job is written below, which calls no user code.
-        let Some(mut place) = (unsafe { self.place() }) else {
-            return Err(job);
+        let Some(mut place) = (unsafe { target.place() }) else {
+            return Err((choice, job));
         };
         place.slot().write(job);
         // SAFETY: it was just written.
-        unsafe { self.filled(place) };
+        unsafe { target.filled(place) };
+        self.set_pool(choice.unwrap_or(0), handle);
         Ok(())
     }
 
@@ -574,22 +578,14 @@ impl Admit for Core {
         self.admit_chunk(jobs);
     }
 
-    unsafe fn place(&self) -> Option<Place<'_, Task>> {
-        // One comparison for both a fork and records. Either must take the slower path.
-        if !self.plain_process.is_current() {
-            return None;
-        }
-        // SAFETY: the caller promises what `place` asks for.
-        unsafe { Core::place(self) }
+    #[inline]
+    fn target(&self, _choice: &mut Option<usize>) -> Target<'_> {
+        Target(self)
     }
 
-    unsafe fn filled(&self, place: Place<'_, Task>) {
-        // SAFETY: the caller has written the job.
-        unsafe { Core::filled(self, place) };
-    }
-
-    fn admit_job(
+    fn admit_chosen(
         self: &Arc<Self>,
+        _choice: Option<usize>,
         job: &mut Option<Task>,
         on_full: OnFull,
         limits: Option<&WaitLimits<'_>>,

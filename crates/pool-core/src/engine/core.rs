@@ -34,6 +34,10 @@ use crate::task::handle::PoolRef;
 use crate::task::options::{TaskRecord, WaitLimits};
 use crate::task::run::{Resolver, TaskContext};
 
+/// The pool that a task goes to.
+#[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
+pub struct Target<'a>(pub(crate) &'a Core);
+
 /// The shared state of a pool: it admits and runs tasks.
 #[expect(missing_debug_implementations, reason = "never leaves the crate")]
 pub struct Core {
@@ -238,6 +242,10 @@ impl Core {
     /// The caller must write a job to the slot and then call [`filled`](Self::filled).
     #[inline]
     pub(crate) unsafe fn place(&self) -> Option<Place<'_, Task>> {
+        // One comparison for both a fork and records. Either must take the slower path.
+        if !self.plain_process.is_current() {
+            return None;
+        }
         let credit = self.state.credit(|| self.is_own_worker())?;
         // SAFETY: the caller promises what `Credit::place` asks for.
         Some(unsafe { credit.place() })

@@ -359,8 +359,7 @@ fn store_if_changed(flag: &AtomicBool, value: bool) {
 
 /// A slot in the inbox for a task that is constructed in place.
 #[must_use = "the task is owed"]
-#[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
-pub struct Place<'a, J> {
+pub(crate) struct Place<'a, J> {
     inbox: Second<'a, State<J>, Inbox<J>>,
     slot: NonNull<J>,
 }

@@ -25,6 +25,7 @@
 //! | `async-pool` | [`WaitQueue`], [`WaiterEntry`], [`Request`], [`TicketList`] | its own admission, with the same wait queue |
 
 pub use crate::engine::admit::{Admit, AdmitHandle, refuse};
+pub use crate::engine::core::Target;
 pub use crate::engine::life::Disposal;
 pub use crate::engine::wait::Awaited;
 pub use crate::face::task_builder::{

@@ -10,7 +10,7 @@ use sync_shim::thread::{JoinHandle, ThreadOptions, spawn_thread};
 use sync_shim::{Clock, Process};
 
 use crate::config::{Capacity, OnFull};
-use crate::engine::core::Core;
+use crate::engine::core::{Core, Target};
 use crate::engine::wait::{Awaited, WaitFuture};
 use crate::error::{Closed, SubmitError, WaitError};
 use crate::sched::decide::Demand;
@@ -281,6 +281,12 @@ impl PoolHandle {
         // Fails for a task that its handle has cancelled before, which the result shows.
         job.seize(Unrun::Released);
         job.release()
+    }
+
+    /// See [`Admit::target`](crate::internals::Admit::target).
+    #[inline]
+    pub fn target(&self) -> Target<'_> {
+        Target(&self.0)
     }
 
     /// Accepts the job if that needs no decision: the pool is busy and has room. Runs no user code, and may be

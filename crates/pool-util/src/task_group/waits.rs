@@ -114,7 +114,7 @@ impl Group {
         on_full: OnFull,
         is_submitted: bool,
     ) -> Result<(), (SubmitError, RawHandle)> {
-        if let Err(job) = pools.place_job(&handle) {
+        if let Err((choice, job)) = pools.place_job(&mut handle) {
             let runs_in_place = Cell::new(false);
             let before_in_place = || {
                 runs_in_place.set(true);
@@ -122,7 +122,7 @@ impl Group {
             };
             let limits = handle.cell().limits().unwrap_or_default();
             let limits = limits.in_group(self.shared.token(), &before_in_place);
-            let admitted = pools.admit_job(&mut Some(job), on_full, Some(&limits));
+            let admitted = pools.admit_chosen(choice, &mut Some(job), on_full, Some(&limits));
             if runs_in_place.get() {
                 _ = handle.into_task(); // The group has another reference.
                 return Ok(());
