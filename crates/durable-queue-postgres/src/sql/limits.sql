@@ -48,7 +48,8 @@ $$;
 -- until all transactions of that time have ended. The first claim after the limit notes how long that is.
 --
 -- `pg_snapshot_xmax` is one more than the newest transaction that has *ended*, so older ones may run that it does not
--- cover. A subtransaction that is rolled back is newer than each of them, and has ended.
+-- cover. A subtransaction that is rolled back is newer than each of them, and has ended. Its error is one of its own, so
+-- that a cancel of the statement is not taken for it.
 CREATE OR REPLACE FUNCTION SCHEMA.count_late(p_queue bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -65,8 +66,8 @@ BEGIN
         IF v_limit.counted = '18446744073709551615' THEN
             BEGIN
                 UPDATE SCHEMA.kind_limit l SET counted = counted WHERE l.id = v_limit.id;
-                RAISE query_canceled;
-            EXCEPTION WHEN query_canceled THEN
+                RAISE EXCEPTION USING ERRCODE = 'AN001';
+            EXCEPTION WHEN SQLSTATE 'AN001' THEN
                 NULL;
             END;
             UPDATE SCHEMA.kind_limit l SET counted = pg_snapshot_xmax(pg_current_snapshot()) WHERE l.id = v_limit.id;

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use ::postgres::Client;
+use ::postgres::error::SqlState;
 use durable_queue::store::{Act, Claimed, Lease, Verdict};
 use durable_queue::{Limit, Merge, NewJob, PushIn, Store, StoreTime, When, Which};
 use durable_queue_postgres::PostgresStore;
@@ -208,6 +209,24 @@ fn claims_look_for_such_jobs_until_all_earlier_transactions_have_ended() {
     }
     assert_eq!(claim(store).leases.len(), 2);
     assert_eq!(database.get::<i64>(PLACES), 2);
+}
+
+/// The claim waits where it notes which transactions it waits for.
+#[test]
+fn a_cancelled_claim_after_a_limit_ends() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let store = &database.store;
+    set(store, &Limit::per_kind(KIND, 1));
+    let mut other = begun(&database, "SELECT FROM SCHEMA.kind_limit FOR UPDATE");
+    let mut own = database.session();
+    own.batch_execute("SET statement_timeout = 100").unwrap();
+    let text = CLAIM.replace("SCHEMA", &database.schema);
+    let error = watchdog(LIMIT, || own.batch_execute(&text).unwrap_err());
+    assert_eq!(error.code(), Some(&SqlState::QUERY_CANCELED));
+    other.batch_execute("COMMIT").unwrap();
+    claim(store);
 }
 
 /// The extension is not committed yet.
