@@ -1,9 +1,9 @@
 //! A discrete simulation of producers and workers that share the locks of pools.
 //!
 //! A pool has two locks. A producer holds the second one while it pushes a task; a worker holds the first one while it
-//! takes its next task, and both while it moves the tasks of the inbox to its own half. A thread that gets a lock from another core pays for the lines that come with it, and a worker pays for
-//! the line of a task that another core has written. The producers of several pools take turns by a counter, whose line
-//! moves from one to the other.
+//! takes its next task, and both while it moves the tasks of the inbox to its own half. A thread that gets a lock from
+//! another core pays for the lines that come with it, and a worker pays for the line of a task that another core has
+//! written. The producers of several pools take turns by a counter, whose line moves from one to the other.
 //!
 //! Not simulated: threads without a core, sleeps (an idle worker polls), the spinning that slows down a lock's holder.
 
@@ -60,10 +60,11 @@ struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock at `now`, or as soon as it is free; returns when the section begins.
-    fn take(&mut self, now: f64, core: usize, transfer: f64) -> f64 {
+    /// Takes the lock at `now`, or as soon as it is free; returns when the section begins. `moving` is the cost of its lines
+    /// if another core had it.
+    fn take(&mut self, now: f64, core: usize, moving: f64) -> f64 {
         let moves = self.last.replace(core) != Some(core);
-        now.max(self.free_at) + if moves { LINES * transfer } else { 0.0 }
+        now.max(self.free_at) + if moves { moving } else { 0.0 }
     }
 }
 
@@ -83,6 +84,7 @@ fn key(time: f64) -> u64 {
 /// Returns the share of their time that the workers spend in tasks.
 pub fn efficiency(sections: &Sections, transfer: f64, setup: &Setup) -> f64 {
     let mut pools = vec![Pool::default(); setup.pools];
+    let lines = LINES * transfer;
     // Cores 0 to `workers` run workers, the others producers. Each asks for a lock when its time has come.
     let actors = setup.workers + setup.producers;
     let mut events: BinaryHeap<_> = (0..actors)
@@ -104,9 +106,9 @@ pub fn efficiency(sections: &Sections, transfer: f64, setup: &Setup) -> f64 {
             } else if pool.first.free_at > now {
                 pool.first.free_at // Asks again then; whoever asked before comes first.
             } else {
-                let mut begin = pool.first.take(now, core, transfer);
+                let mut begin = pool.first.take(now, core, lines);
                 if pool.own == 0 {
-                    begin = pool.second.take(begin, core, transfer);
+                    begin = pool.second.take(begin, core, lines);
                     pool.own = std::mem::take(&mut pool.inbox);
                     pool.second.free_at = begin;
                 }
@@ -127,12 +129,10 @@ pub fn efficiency(sections: &Sections, transfer: f64, setup: &Setup) -> f64 {
                 turns += 1;
                 let mut begin = now;
                 if in_turn {
-                    let moves = turn.last.replace(core) != Some(core);
-                    let cost = COUNT + if moves { transfer } else { 0.0 };
-                    begin = begin.max(turn.free_at) + cost;
+                    begin = turn.take(begin, core, transfer) + COUNT;
                     turn.free_at = begin;
                 }
-                let end = pool.second.take(begin, core, transfer) + sections.push;
+                let end = pool.second.take(begin, core, lines) + sections.push;
                 pool.second.free_at = end;
                 pool.inbox += 1;
                 end
@@ -159,11 +159,23 @@ mod tests {
     };
 
     fn run(workers: usize, producers: usize, pools: usize, task: f64, transfer: f64) -> f64 {
+        let choice = Choice::ByThread;
+        run_by(choice, workers, producers, pools, task, transfer)
+    }
+
+    fn run_by(
+        choice: Choice,
+        workers: usize,
+        producers: usize,
+        pools: usize,
+        task: f64,
+        transfer: f64,
+    ) -> f64 {
         let setup = Setup {
             workers,
             producers,
             pools,
-            choice: Choice::ByThread,
+            choice,
             task,
         };
         efficiency(&SECTIONS, transfer, &setup)
@@ -198,14 +210,7 @@ mod tests {
         let one = run(64, 16, 1, 1_000.0, 50.0);
         let four = run(64, 16, 4, 1_000.0, 50.0);
         assert!(four > 3.0 * one, "{four}, {one}");
-        let in_turn = Setup {
-            workers: 64,
-            producers: 16,
-            pools: 4,
-            choice: Choice::RoundRobin,
-            task: 1_000.0,
-        };
-        let in_turn = efficiency(&SECTIONS, 50.0, &in_turn);
+        let in_turn = run_by(Choice::RoundRobin, 64, 16, 4, 1_000.0, 50.0);
         assert!(one < in_turn && in_turn < four, "{in_turn}, {four}");
     }
 

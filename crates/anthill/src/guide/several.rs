@@ -27,10 +27,10 @@
 //! A `MultiPool` is several pools of the same configuration behind one handle. The strategy chooses a pool for each task.
 //! If that pool is full, the others are tried, and a waiting submitter waits for all of them at once.
 //!
-//! One pool keeps all workers busy if tasks take longer than half a microsecond per worker: 4 us with 8 workers, 50 us with
-//! 100 on processors of several dies, a third of that on one mesh. With shorter tasks on dozens of cores, take as many pools
-//! as that is too long; better still, submit batches, or a pool for each group of submitters. On few cores a `MultiPool` does
-//! not pay.
+//! One pool keeps all workers busy if tasks take longer than 0.6 us per worker: 5 us with 8 workers, 60 us with 100 on
+//! processors of several dies, a third of that on one mesh. With shorter tasks on dozens of cores, a `MultiPool` of four allows
+//! a quarter of that length; more pools help only if each group of submitters has one of its own. On few cores a `MultiPool`
+//! does not pay.
 //!
 //! ```text
 //! shortest tasks that keep the workers of 128 cores 90 % busy (simulated, 110 ns per cache line)
