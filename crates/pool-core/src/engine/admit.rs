@@ -718,7 +718,7 @@ impl Core {
     /// them.
     pub(crate) fn admit_chunk(self: &Arc<Self>, Chunk(jobs): Chunk<'_, Task>) {
         // Step S2, for as many as there are credits.
-        if let Some(credit) = self.state.credit(|| PoolRef::is_own_worker(&**self)) {
+        if let Some(credit) = self.credit() {
             let searchers = credit.enter_all(jobs);
             self.entered(searchers);
         }

@@ -24,7 +24,7 @@ use crate::sched::effects::Effects;
 use crate::sched::event::EventWait;
 use crate::sched::load::{Counts, LoadStats, Outcome, StripedCounter};
 use crate::sched::ready::{Levels, OtherLevels};
-use crate::sched::shared::{Place, Shared};
+use crate::sched::shared::{Credit, Place, Shared};
 use crate::sched::state::State;
 use crate::sched::waiters::{Request, WaitResult, WaiterEntry};
 use crate::sched::workers::{Gone, WorkerCell};
@@ -246,7 +246,7 @@ impl Core {
         if !self.plain_process.is_current() {
             return None;
         }
-        let credit = self.state.credit(|| self.is_own_worker())?;
+        let credit = self.credit()?;
         // SAFETY: the caller promises what `Credit::place` asks for.
         Some(unsafe { credit.place() })
     }
@@ -262,10 +262,22 @@ impl Core {
         self.entered(searchers);
     }
 
+    /// See [`Shared::credit`].
+    #[inline]
+    pub(crate) fn credit(&self) -> Option<Credit<'_, Task>> {
+        self.state.credit(|| self.is_own_worker())
+    }
+
+    /// See [`Shared::try_reserve`].
+    #[inline]
+    pub(crate) fn try_reserve(&self) -> bool {
+        self.state.try_reserve(|| self.is_own_worker())
+    }
+
     /// Accepts the job if the pool is busy and has room. `take` moves the job out, and is not called otherwise.
     #[inline]
     fn enter(&self, take: impl FnOnce() -> Task) -> bool {
-        let Some(credit) = self.state.credit(|| self.is_own_worker()) else {
+        let Some(credit) = self.credit() else {
             return false;
         };
         let searchers = credit.enter(take());
@@ -291,7 +303,7 @@ impl Core {
         wait: impl Fn(&EventWait) -> Result<(), L>,
     ) -> Result<(), T> {
         // Without a decision if none is needed, as a task.
-        if self.state.try_reserve(|| self.is_own_worker()) {
+        if self.try_reserve() {
             return Ok(());
         }
         let reserve = |state: &mut State<Task>, (), _: &mut _| state.reserve();

@@ -18,17 +18,16 @@
 //! the question. If the lane was not among those that it emptied, the answer is a number that a submit has written
 //! since, and an acquiring load of it synchronizes with the opening, which releases `spare`.
 
+use backoff_spinlock::Backoff;
 use sync_shim::atomic::Ordering::{Acquire, Relaxed, Release};
 use sync_shim::atomic::{AtomicBool, AtomicUsize};
-use sync_shim::thread::spin_loop;
 
 use crate::sched::lock::{Pair, Second, Single};
 
 /// Lanes besides the first. A submit waits if the holders of all have lost their cores; `docs/decisions/two-locks.md` has
 /// the figures for 2, 4 and 7.
 const OTHERS: usize = 7;
-/// Rounds of trying a lock, each twice as long as the one before. Together they take about a microsecond, as long as
-/// twenty sections.
+/// Rounds of spinning between tries of a lock. Together they take about a microsecond, as long as twenty sections.
 const ROUNDS: u32 = 6;
 /// Credits that a lane takes at a time.
 const CHUNK: usize = 32;
@@ -51,7 +50,7 @@ pub(crate) struct Lanes<B> {
 
 impl<B> Lanes<B> {
     pub(crate) fn new(mut other: impl FnMut() -> B) -> Self {
-        let others = if is_modelled() { OTHERS } else { 0 };
+        let others = if has_others() { OTHERS } else { 0 };
         Self {
             open: AtomicUsize::new(CLOSED),
             spare: AtomicUsize::new(0),
@@ -103,10 +102,9 @@ impl<B> Lanes<B> {
     /// Takes credits for an open lane, whose lock is held.
     #[cold]
     pub(crate) fn take(&self) -> usize {
-        let spare = self.spare.load(Relaxed);
-        let take = |spare: usize| Some(spare.saturating_sub(CHUNK));
+        let take = |spare: usize| (spare > 0).then(|| spare.saturating_sub(CHUNK));
         let before = self.spare.fetch_update(Relaxed, Relaxed, take);
-        before.unwrap_or(spare).min(CHUNK)
+        before.map_or(0, |before| before.min(CHUNK))
     }
 
     /// Closes the lanes. Returns those besides the first that were open, which may have tasks and unused credits. The
@@ -151,7 +149,7 @@ impl<B> Lanes<B> {
 }
 
 /// Whether this execution has lanes besides the first. Most models have none, which saves them steps.
-fn is_modelled() -> bool {
+fn has_others() -> bool {
     #[cfg(anthill_loom)]
     return sync_shim::model::lanes();
     #[cfg(not(anthill_loom))]
@@ -170,8 +168,9 @@ fn lock_within<T>(
     // A model tries once, since another time has no other outcomes.
     let rounds = if cfg!(anthill_loom) { 0 } else { ROUNDS };
     attempt().or_else(|| {
-        (0..rounds).find_map(|round| {
-            (0..1 << round).for_each(|_| spin_loop());
+        let mut backoff = Backoff::new();
+        (0..rounds).find_map(|_| {
+            backoff.spin();
             attempt()
         })
     })

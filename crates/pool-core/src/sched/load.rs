@@ -20,9 +20,7 @@ use crate::config::{Capacity, QueueDepth, UNLIMITED, limit};
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct LoadStats {
-    entered: CachePadded<AtomicUsize>,
-    /// Those that entered through another lane than the first.
-    bypassed: AtomicUsize,
+    entered: CachePadded<Entered>,
     left: CachePadded<AtomicUsize>,
     free: AtomicBool,
     live: AtomicUsize,
@@ -30,11 +28,19 @@ pub struct LoadStats {
     depth: usize,
 }
 
+/// Numbers of tasks, written by submitters only.
+#[derive(Debug, Default)]
+struct Entered {
+    /// Through the first lane, under its lock.
+    first: AtomicUsize,
+    /// Through the others.
+    others: AtomicUsize,
+}
+
 impl LoadStats {
     pub(crate) fn new(capacity: usize, depth: usize) -> Self {
         Self {
-            entered: CachePadded::new(AtomicUsize::new(0)),
-            bypassed: AtomicUsize::new(0),
+            entered: CachePadded::new(Entered::default()),
             left: CachePadded::new(AtomicUsize::new(0)),
             free: AtomicBool::new(capacity > 0),
             live: AtomicUsize::new(0),
@@ -46,13 +52,13 @@ impl LoadStats {
     #[inline]
     pub(crate) fn enter(&self) {
         // A load and a store instead of a read-modify-write: safe because the inbox's lock is held.
-        let entered = self.entered.load(Relaxed);
-        self.entered.store(entered.wrapping_add(1), Relaxed);
+        let entered = self.entered.first.load(Relaxed);
+        self.entered.first.store(entered.wrapping_add(1), Relaxed);
     }
 
     /// The same, under the lock of another lane, of which there are several.
-    pub(crate) fn bypass(&self) {
-        self.bypassed.fetch_add(1, Relaxed);
+    pub(crate) fn enter_other(&self) {
+        self.entered.others.fetch_add(1, Relaxed);
     }
 
     #[inline]
@@ -96,8 +102,9 @@ impl LoadStats {
     pub fn in_flight(&self) -> usize {
         // In this order, because each task enters before it leaves: the difference should not be negative.
         let left = self.left.load(Relaxed);
-        let entered = self.entered.load(Relaxed).wrapping_sub(left);
-        let entered = entered.wrapping_add(self.bypassed.load(Relaxed));
+        let entered = self.entered.first.load(Relaxed);
+        let entered = entered.wrapping_add(self.entered.others.load(Relaxed));
+        let entered = entered.wrapping_sub(left);
         // Two relaxed loads are not ordered, so a negative difference must be ruled out here.
         if entered > isize::MAX as usize {
             0

@@ -151,38 +151,29 @@ impl<J> Shared<J> {
     /// Locks the lane that is open for tasks. `is_worker` is asked if another thread holds the lock.
     #[inline]
     fn inbox(&self, is_worker: impl FnOnce() -> bool) -> Second<'_, State<J>, Inbox<J>> {
-        if self.lanes.only_first()
-            && let Some(mut inbox) = self.halves.try_second()
-        {
-            if inbox.half().credits == 0 {
-                self.refill(inbox.half());
-            }
-            return inbox;
+        let at_once = if self.lanes.only_first() {
+            self.halves.try_second()
+        } else {
+            None
+        };
+        let mut inbox = at_once.unwrap_or_else(|| self.free_inbox(is_worker()));
+        let half = inbox.half();
+        if half.credits == 0 && half.has_more {
+            half.credits = self.lanes.take();
         }
-        self.free_inbox(is_worker())
+        inbox
     }
 
     #[cold]
     #[inline(never)]
     fn free_inbox(&self, is_worker: bool) -> Second<'_, State<J>, Inbox<J>> {
         let mut inbox = self.lanes.lock(&self.halves, is_worker);
-        let half = inbox.half();
-        if half.credits == 0 {
-            self.refill(half);
-        }
-        if !half.is_first {
+        if !inbox.half().is_first {
             // Before the task enters, which is as good under the lane's lock: a section that clears the flag empties the
             // lane before.
             self.show_wanted();
         }
         inbox
-    }
-
-    #[inline]
-    fn refill(&self, inbox: &mut Inbox<J>) {
-        if inbox.has_more {
-            inbox.credits = self.lanes.take();
-        }
     }
 
     /// Frees spare memory of the other lanes, for a worker that goes to sleep.
@@ -454,7 +445,7 @@ impl<J> Inbox<J> {
     fn show_taken(&mut self) {
         if let Some(load_stats) = &self.load_stats {
             if !self.is_first {
-                return load_stats.bypass(); // No worker is free, or the section would have granted no credits.
+                return load_stats.enter_other(); // No worker is free, or the section would have granted no credits.
             }
             load_stats.enter();
             // Counted down here, so that a strategy sees a pool fill up before its next section.

@@ -7,7 +7,7 @@
 //! | used by | items | purpose |
 //! |---|---|---|
 //! | all but `async-pool` | [`PoolHandle`], [`Admit`], [`AdmitHandle`], [`TaskOptions`] | a pool, or several pools behind one handle, without keeping them open |
-//! | `multi-pool` | [`Awaited`], [`Disposal`], [`WaitLimits`], [`WhenFull`] | implementing [`Admit`] for several pools |
+//! | `multi-pool` | [`Awaited`], [`Disposal`], [`Target`], [`WaitLimits`], [`WhenFull`] | implementing [`Admit`] for several pools |
 //! | `multi-pool` | [`build_group`], [`name_of_group`], [`are_at_rest`], [`LoadStats`] | members: building them, and reading their figures without a lock (`scheduled-pool` uses [`are_at_rest`] too) |
 //! | `multi-pool` | [`Ticket`], [`Request`], [`Answer`], [`Enqueued`], [`WaiterCount`], [`Deferred`] | waiting in several wait queues at once, and sections under a lock of the group |
 //! | `anthill` | [`build_unstaffed`] | the default pool of a forked child |

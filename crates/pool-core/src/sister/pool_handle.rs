@@ -296,7 +296,7 @@ impl PoolHandle {
     /// The job.
     #[inline]
     pub fn try_enter(&self, job: Task) -> Result<(), Task> {
-        match self.0.state.credit(|| self.0.is_own_worker()) {
+        match self.0.credit() {
             Some(credit) => {
                 // Step S2.
                 let searchers = credit.enter(job);
@@ -311,7 +311,7 @@ impl PoolHandle {
     /// [kept](crate::Permit::keep).
     #[inline]
     pub fn try_reserve(&self) -> bool {
-        self.0.state.try_reserve(|| self.0.is_own_worker())
+        self.0.try_reserve()
     }
 
     /// Reserves room as [`WorkerPool::reserve`](crate::WorkerPool::reserve) does, with the limits of a task.
