@@ -25,11 +25,6 @@ pub(crate) fn run(workspace: &Workspace, arguments: &[OsString]) -> Result<()> {
     if has(&["--charts"]) {
         return program(&shell, "charts", &[]);
     }
-    if has(&["--smoke"]) {
-        // Nothing is measured, so the programs need not be optimized as a whole, which takes longer than their runs.
-        shell.set_var("CARGO_PROFILE_RELEASE_LTO", "off");
-        shell.set_var("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
-    }
     let judge = || program(&shell, "judge", arguments);
     if !has(&["--stores", "--slopes", "--smoke"]) {
         return judge();

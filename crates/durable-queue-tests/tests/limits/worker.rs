@@ -8,8 +8,8 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use durable_queue::store::{Act, Claim, Lease, Turn, Verdict};
-use durable_queue::{Limit, Merge, NewJob, Store, StoreTime, Token, When};
+use durable_queue::store::{Act, Claim, Lease, Settle, Turn, Verdict};
+use durable_queue::{CarriedOut, ErrorKind, Limit, Merge, NewJob, Store, StoreTime, Token, When};
 use durable_queue_postgres::PostgresStore;
 use durable_queue_redis::RedisStore;
 use durable_queue_sqlite::SqliteStore;
@@ -83,6 +83,18 @@ fn push(store: &dyn Store, rng: &mut Rng) {
     store.enqueue(QUEUE, &jobs).unwrap();
 }
 
+/// A turn, repeated while others hold locks for longer than the store waits for them: a fraction of the lease. The
+/// sessions of killed processes carry out what they have begun, however busy the machine is.
+pub(crate) fn turn(store: &dyn Store, settles: &[Settle<'_>], claim: Option<Claim>) -> Turn {
+    loop {
+        match store.turn(QUEUE, settles, claim) {
+            Err(error)
+                if error.kind() == ErrorKind::Busy && error.carried_out() == CarriedOut::No => {}
+            turn => return turn.unwrap(),
+        }
+    }
+}
+
 pub(crate) fn turn_of(store: &dyn Store, most: u32) -> Turn {
     let claim = Claim {
         token: Token::random(),
@@ -93,7 +105,7 @@ pub(crate) fn turn_of(store: &dyn Store, most: u32) -> Turn {
         lease: LEASE,
         urgent_first: true,
     };
-    store.turn(QUEUE, &[], Some(claim)).unwrap()
+    turn(store, &[], Some(claim))
 }
 
 pub(crate) fn now() -> StoreTime {
@@ -127,16 +139,16 @@ pub(crate) fn work(folder: &Path, name: &str, seed: u64) -> ! {
         if store.stats(QUEUE).unwrap().jobs < BACKLOG {
             push(store, &mut rng);
         }
-        let turn = turn_of(store, u32::try_from(rng.below(5)).unwrap());
-        let leases = turn.claimed.unwrap().leases;
+        let claim = turn_of(store, u32::try_from(rng.below(5)).unwrap());
+        let leases = claim.claimed.unwrap().leases;
         for lease in &leases {
-            diary.write("claimed", lease, turn.now, turn.now.after(LEASE));
+            diary.write("claimed", lease, claim.now, claim.now.after(LEASE));
         }
         for lease in &leases {
             pause(rng.below(WORK));
             if rng.chance(4) {
                 let extend = [lease.settle(Act::Extend { lease: LEASE })];
-                let turn = store.turn(QUEUE, &extend, None).unwrap();
+                let turn = turn(store, &extend, None);
                 if turn.verdicts == [Verdict::Done] {
                     diary.write("extended", lease, turn.now, turn.now.after(LEASE));
                 }
@@ -152,7 +164,7 @@ pub(crate) fn work(folder: &Path, name: &str, seed: u64) -> ! {
                 1 => Act::Release,
                 _ => Act::Ack,
             };
-            store.turn(QUEUE, &[lease.settle(act)], None).unwrap();
+            turn(store, &[lease.settle(act)], None);
         }
         pause(rng.below(WORK));
     }

@@ -22,7 +22,7 @@ use crate::error::{BuildError, Closed, Reason, SubmitError};
 use crate::sched::decide::{Admission, Caller, OwnWorker, WhenFull};
 use crate::sched::effects::Effects;
 use crate::sched::event::EventWait;
-use crate::sched::load::{Counts, LoadStats, Outcome, StripedCounter};
+use crate::sched::load::{Counts, LoadStats, Outcome, Striped, StripedCounters};
 use crate::sched::ready::{Levels, OtherLevels};
 use crate::sched::shared::{Credit, Place, Shared};
 use crate::sched::state::State;
@@ -46,7 +46,7 @@ pub struct Core {
     // On its own cache line, like the state, so that read-only fields are not on a line that others write.
     pub(crate) work: CachePadded<AtomicBool>,
     /// Number of refusals by the full flag, without the lock.
-    refused: StripedCounter,
+    striped: StripedCounters,
     pub(crate) context: TaskContext,
     pub(crate) config: Config,
     pub(crate) installed: Installed,
@@ -164,7 +164,7 @@ impl Core {
         Ok(Arc::new(Self {
             state: Shared::new(state),
             work: CachePadded::new(AtomicBool::new(false)),
-            refused: StripedCounter::new(),
+            striped: StripedCounters::new(),
             context,
             config,
             installed,
@@ -201,7 +201,7 @@ impl Core {
     /// Counts a refusal without taking the lock.
     #[inline(never)]
     pub(crate) fn count_refused(&self) {
-        self.refused.add_one();
+        self.striped.add_one(Striped::Refused);
     }
 
     /// Runs one section: takes the lock, changes the state, unlocks and runs the deferred effects.
@@ -265,6 +265,9 @@ impl Core {
     /// See [`Shared::credit`].
     #[inline]
     pub(crate) fn credit(&self) -> Option<Credit<'_, Task>> {
+        if self.state.is_full() {
+            return None; // Without the lock: a full pool grants no credits.
+        }
         self.state.credit(|| self.is_own_worker())
     }
 
@@ -412,6 +415,10 @@ impl Core {
         on_full: OnFull,
         limits: Option<&WaitLimits<'_>>,
     ) -> Result<(), (Reason, Task)> {
+        // Step S1. A tree of tasks in a full pool runs nearly all of them in place, and its workers must not contend.
+        if self.state.is_full() && self.asked(on_full) == WhenFull::RunInPlace {
+            return self.submit_refused(AtFull::RunInPlace(job), None, limits);
+        }
         // Computed only here, because the fast path must not read the clock.
         let deadline = WaitLimits::deadline(limits, on_full);
         let refused = |state: &mut State<Task>, why: Closed<Late>, job| match why {
@@ -442,11 +449,7 @@ impl Core {
     fn at_full(&self, state: &mut State<Task>, job: Task, on_full: OnFull) -> AtFull<Task> {
         match state.view().when_full(self.asked(on_full)) {
             WhenFull::Refuse => AtFull::GiveBack(state.refuse(Closed::<Late>::Full), job),
-            WhenFull::RunInPlace => {
-                // Counted as submitted but not as in flight: it runs inside a task, and needs no room of its own.
-                state.counts.submitted += 1;
-                AtFull::RunInPlace(job)
-            }
+            WhenFull::RunInPlace => AtFull::RunInPlace(job),
             WhenFull::RunInCaller => {
                 state.begin_disposal();
                 AtFull::RunInCaller(job)
@@ -697,11 +700,17 @@ impl Core {
         started.map(|thread| *cell.thread.lock() = Some(thread))
     }
 
+    /// Runs the job inside the task that the calling worker runs. It needs no room of its own, so it is counted as
+    /// submitted but not as in flight; without the lock, because in a full pool nearly all tasks of a tree run so.
     pub(crate) fn run_in_place(&self, job: Task) {
+        self.striped.add_one(Striped::BegunInPlace);
         let (outcome, handle) = self.run_nested(job);
-        self.state.section(|state| state.counts.count(outcome));
+        match outcome {
+            Outcome::Completed => self.striped.add_one(Striped::CompletedInPlace),
+            other => self.state.section(|state| state.counts.count(other)),
+        }
         if let Some(handle) = handle {
-            // After the section, so that a caller who sees the task ended finds it counted.
+            // After the count, so that a caller who sees the task ended finds it counted.
             handle.resolve();
         }
     }
@@ -762,7 +771,10 @@ impl Core {
     pub(crate) fn stats(&self) -> Stats {
         let guard = self.state.lock();
         let mut stats = guard.stats(self.context.hook_panics.load(Relaxed));
-        stats.refused += self.refused.sum();
+        stats.refused += self.striped.sum(Striped::Refused);
+        // In this order, so that no more tasks have ended than were submitted.
+        stats.completed += self.striped.sum(Striped::CompletedInPlace);
+        stats.submitted += self.striped.sum(Striped::BegunInPlace);
         // Both, so that a pool at rest has as many ended tasks as submitted ones.
         let pieces = self.context.piece_panics.load(Relaxed);
         stats.submitted += pieces;
@@ -859,5 +871,30 @@ impl<Q, E, F, T> Applicant<Q, E, F, T> {
         let (asked, _, refused) = self.take();
         self.refused = Some(refused(state, why, asked));
         Step::Over
+    }
+}
+
+#[cfg(all(test, not(anthill_loom)))]
+mod tests {
+    use testkit::Gate;
+
+    use crate::Pool;
+
+    #[testkit::test]
+    fn a_worker_of_a_full_pool_runs_its_tasks_without_the_lock() {
+        let pool = Pool::builder().capacity(1).build().expect("it has one");
+        let [locked, done] = [Gate::new(), Gate::new()];
+        let (inner, begins, ended) = (pool.clone(), locked.clone(), done.clone());
+        let outer = pool.spawn(move || {
+            begins.wait();
+            inner.submit(|| ()).expect("it runs in place");
+            ended.open();
+        });
+        locked.wait_for_arrivals(1);
+        let held = pool.core().state.lock();
+        locked.open();
+        done.wait();
+        drop(held);
+        outer.expect("there is room").join().expect("it returns");
     }
 }

@@ -22,7 +22,6 @@ use crate::engine::core::Core;
 use crate::error::{Closed, Reason, SubmitError, WaitError};
 use crate::sched::decide::WhenFull;
 use crate::sched::event::{EventFuture, Events};
-use crate::sched::load::Counts;
 use crate::sched::state::State;
 use crate::sched::waiters::{Request, WaitResult, WaiterEntry};
 use crate::task::erased::Task;
@@ -238,10 +237,7 @@ impl SubmitFuture {
                     let ticket = state.enqueue_waiter(Arc::clone(&entry));
                     AtPoll::Waits(Stage::Waiting(entry, ticket))
                 }
-                WhenFull::RunInPlace => {
-                    state.counts.submitted += 1;
-                    AtPoll::RunInPlace(job)
-                }
+                WhenFull::RunInPlace => AtPoll::RunInPlace(job),
                 _ => AtPoll::Refused(state.refuse(why), job),
             }
         });
@@ -274,8 +270,7 @@ impl SubmitFuture {
             let request = self.core.leave_wait_queue(entry, ticket)?;
             return Some(Err((Reason::Full, request)));
         }
-        let left = |counts: &mut Counts| counts.submitted += 1;
-        let request = self.core.leave_wait_queue_as(entry, ticket, left)?;
+        let request = self.core.leave_wait_queue_as(entry, ticket, |_| {})?;
         self.core.run_in_place(request.into_task());
         Some(Ok(()))
     }

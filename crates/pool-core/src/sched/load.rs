@@ -6,7 +6,7 @@
 //! counted under the inbox's lock and ended tasks under the state's, so neither counter has two writers at a time.
 
 use crossbeam_utils::CachePadded;
-use sync_shim::atomic::Ordering::Relaxed;
+use sync_shim::atomic::Ordering::{Acquire, Relaxed, Release};
 use sync_shim::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use sync_shim::thread::thread_number;
 
@@ -183,21 +183,32 @@ impl Counts {
     }
 }
 
-// A counter that many threads increment and that is rarely read.
+// Counters that many threads increment and that are rarely read.
 //
 // On one cache line the threads would take it from each other with each addition. So each thread uses one of a
 // few lines (a striped counter, like Java's `LongAdder`). Threads that share a line lose speed, not counts.
 //
-// The sum is not a snapshot, so no decision may depend on it.
+// A sum is not a snapshot, so no decision may depend on it.
 
 /// Number of cache lines. One in a model, since the sum cannot tell the difference.
 const LINES: usize = if cfg!(anthill_loom) { 1 } else { 8 };
 
-pub(crate) struct StripedCounter([CachePadded<AtomicU64>; LINES]);
+/// What is counted without the lock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Striped {
+    Refused,
+    /// Tasks that began to run inside another one.
+    BegunInPlace,
+    /// Those of them that have completed. Other outcomes are counted under the lock.
+    CompletedInPlace,
+}
 
-impl StripedCounter {
+pub(crate) struct StripedCounters([CachePadded<[AtomicU64; 3]>; LINES]);
+
+impl StripedCounters {
     pub(crate) fn new() -> Self {
-        Self(std::array::from_fn(|_| CachePadded::new(AtomicU64::new(0))))
+        let line = |_| CachePadded::new([0; 3].map(AtomicU64::new));
+        Self(std::array::from_fn(line))
     }
 
     #[inline]
@@ -205,14 +216,15 @@ impl StripedCounter {
         anthill_loom,
         expect(clippy::modulo_one, reason = "one line in a model")
     )]
-    pub(crate) fn add_one(&self) {
-        // Relaxed: no other memory is read because of the count.
-        self.0[thread_number() % LINES].fetch_add(1, Relaxed);
+    pub(crate) fn add_one(&self, to: Striped) {
+        // Releasing, so that who finds a task completed finds that it has begun. Nothing else depends on the counts.
+        self.0[thread_number() % LINES][to as usize].fetch_add(1, Release);
     }
 
-    pub(crate) fn sum(&self) -> u64 {
+    pub(crate) fn sum(&self, of: Striped) -> u64 {
         // Line by line, so the sum belongs to no instant. It never misses an addition that the caller knows of.
-        self.0.iter().map(|line| line.load(Relaxed)).sum()
+        let counts = self.0.iter().map(|line| &line[of as usize]);
+        counts.map(|count| count.load(Acquire)).sum()
     }
 }
 
@@ -222,14 +234,20 @@ mod striped_tests {
 
     #[testkit::test]
     fn threads_on_all_lines_lose_no_count() {
-        let counter = StripedCounter::new();
+        let counters = StripedCounters::new();
         std::thread::scope(|scope| {
             for _ in 0..4 * LINES {
-                scope.spawn(|| (0..1000).for_each(|_| counter.add_one()));
+                scope.spawn(|| (0..1000).for_each(|_| counters.add_one(Striped::BegunInPlace)));
             }
         });
-        assert_eq!(counter.sum(), 4 * LINES as u64 * 1000);
-        let used = counter.0.iter().filter(|line| line.load(Relaxed) > 0);
+        let sums = [
+            Striped::Refused,
+            Striped::BegunInPlace,
+            Striped::CompletedInPlace,
+        ];
+        let sums = sums.map(|of| counters.sum(of));
+        assert_eq!(sums, [0, 4 * LINES as u64 * 1000, 0]);
+        let used = counters.0.iter().filter(|line| line[1].load(Acquire) > 0);
         assert!(used.count() > 1);
     }
 }

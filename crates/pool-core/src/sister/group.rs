@@ -278,7 +278,6 @@ impl PoolHandle {
 
     /// Runs the job on this thread, counted as accepted and ended, as part of its outer task.
     pub fn run_in_place(&self, job: Task) {
-        self.0.state.section(|state| state.counts.submitted += 1);
         self.0.run_in_place(job);
     }
 

@@ -310,3 +310,17 @@ fn a_join_in_place_racing_a_waiter_hands_it_the_room() {
     assert_eq!(runs.count(), 2);
     end(&pool);
 }
+
+/// A task that runs in place is counted without the lock: whoever finds it completed finds it submitted.
+#[testkit::model(preemptions = 3)]
+fn figures_racing_a_task_in_place_show_no_more_ended_than_submitted() {
+    let pool = untimed(1).build().unwrap();
+    let inner = pool.downgrade();
+    let outer = pool.spawn(move || inner.upgrade().unwrap().submit(|| ()).unwrap());
+    let stats = pool.stats();
+    assert!(stats.completed <= stats.submitted);
+    outer.unwrap().join().unwrap();
+    let stats = pool.stats();
+    assert_eq!((stats.submitted, stats.completed), (2, 2));
+    end(&pool);
+}
