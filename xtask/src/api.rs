@@ -4,21 +4,24 @@
 //! by mistake fails.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::{env, fs};
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use xshell::cmd;
 
 use crate::packages;
-use crate::workspace::{Workspace, package};
+use crate::workspace::Workspace;
 
 /// One file per crate. Relative to the root.
 const LISTS: &str = "docs/api";
 /// The format of rustdoc's JSON that `public-api` reads. It changes every few releases of the
 /// compiler, so the two are updated together.
 const FORMAT: u32 = 57;
+/// Environment variable under which this program is [`rustdoc`].
+const AS_RUSTDOC: &str = "XTASK_AS_RUSTDOC";
 
 #[derive(Deserialize)]
 struct Format {
@@ -29,8 +32,10 @@ struct Format {
 pub(crate) fn run(workspace: &Workspace, update: bool) -> Result<()> {
     let lists = workspace.root.join(LISTS);
     let mut differ = Vec::new();
+    let documented = document(workspace)?;
     for folder in packages::libraries(workspace)? {
-        let json = document(workspace, &folder)?;
+        let library = folder.replace('-', "_");
+        let json = documented.join(library).with_extension("json");
         let written: Format = serde_json::from_str(&fs::read_to_string(&json)?)?;
         let Format { format_version } = written;
         if format_version != FORMAT {
@@ -62,21 +67,29 @@ pub(crate) fn run(workspace: &Workspace, update: bool) -> Result<()> {
     Ok(())
 }
 
-/// Runs rustdoc on a crate.
-fn document(workspace: &Workspace, folder: &str) -> Result<std::path::PathBuf> {
+/// Runs rustdoc on all crates. Returns the folder with a file for each.
+fn document(workspace: &Workspace) -> Result<PathBuf> {
     let shell = workspace.shell()?;
-    let built = workspace.target.join("api");
-    let name = package(folder);
-    // The format is unstable, so `FORMAT` checks it. The compiler itself is stable.
-    let _bootstrap = shell.push_env("RUSTC_BOOTSTRAP", "1");
-    cmd!(
-        shell,
-        "cargo rustdoc --quiet --package {name} --lib --all-features --target-dir {built} --
-            -Z unstable-options --output-format json --cap-lints allow"
-    )
-    .run()?;
-    let library = folder.replace('-', "_");
-    Ok(built.join("doc").join(library).with_extension("json"))
+    // For rustdoc alone: build scripts look at `RUSTC_BOOTSTRAP`, so with it cargo would build all dependencies anew.
+    let _rustdoc = shell.push_env("RUSTDOC", env::current_exe()?);
+    let _as_rustdoc = shell.push_env(AS_RUSTDOC, "1");
+    let flags = "-Z unstable-options --output-format json --cap-lints allow";
+    let _flags = shell.push_env("RUSTDOCFLAGS", flags);
+    let what = ["--workspace", "--all-features", "--no-deps", "--lib"];
+    cmd!(shell, "cargo doc --quiet {what...}").run()?;
+    Ok(workspace.target.join("doc"))
+}
+
+/// If this process was started as rustdoc, runs it. The format is unstable, so `FORMAT` checks it; the compiler itself is
+/// stable.
+pub(crate) fn rustdoc() -> Option<ExitCode> {
+    env::var_os(AS_RUSTDOC)?;
+    let mut command = Command::new("rustdoc");
+    command
+        .args(env::args_os().skip(1))
+        .env("RUSTC_BOOTSTRAP", "1");
+    let succeeded = command.status().is_ok_and(|status| status.success());
+    Some(ExitCode::from(u8::from(!succeeded)))
 }
 
 /// Returns a line per public item, without derived and automatic implementations.

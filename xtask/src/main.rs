@@ -40,6 +40,9 @@ use flags::XtaskCmd;
 use workspace::{MissingTool, Workspace};
 
 fn main() -> ExitCode {
+    if let Some(code) = api::rustdoc() {
+        return code;
+    }
     // The flags belong to another program.
     let mut arguments = env::args_os().skip(1);
     let outcome = if arguments.next().is_some_and(|it| it == "bench") {
