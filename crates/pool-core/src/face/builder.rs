@@ -479,14 +479,14 @@ impl<R: Runner> Builder<R> {
     }
 
     fn record_all(&mut self) {
-        self.recorder = Some(|context| TaskRecord::new(TaskOptions::default(), context));
+        self.recorder = Some(|context| Box::new(TaskRecord::new(TaskOptions::default(), context)));
         self.installed.add_record = Some(Task::with_record);
     }
 
     /// Sets a hook around each task, called on the thread that runs the task: see [`TaskHook`].
     ///
-    /// With a task hook each submitted task costs an allocation, as a spawned one does, to store the
-    /// time of its submission.
+    /// With a task hook each submitted task costs two allocations, as a spawned one does, to store
+    /// the time of its submission.
     pub fn task_hook(mut self, hook: impl TaskHook) -> Self {
         self.task_hook = Some(Arc::new(Hooked(Box::new(hook))));
         self.record_all();
@@ -494,8 +494,8 @@ impl<R: Runner> Builder<R> {
     }
 
     /// Runs each task, and each call of a mapping, inside the `tracing` span and subscriber that
-    /// were current when it was submitted or the mapping was made. A submitted task then costs an
-    /// allocation, as a spawned one does.
+    /// were current when it was submitted or the mapping was made. A submitted task then costs two
+    /// allocations, as a spawned one does.
     #[cfg(feature = "tracing")]
     pub fn carry_span(mut self, carry: bool) -> Self {
         self.carries_span = carry;

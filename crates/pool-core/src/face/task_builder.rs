@@ -44,7 +44,7 @@ use crate::task::options::TaskOptions;
 /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
 ///
-/// On a pool, a task with options costs one allocation, whether submitted or spawned. On a scope or
+/// On a pool, a task with options costs two allocations, whether submitted or spawned. On a scope or
 /// a scheduled pool it costs one allocation more than a task without options.
 #[must_use = "a task builder does nothing until its task is submitted or spawned"]
 pub struct TaskBuilder<'p, P> {

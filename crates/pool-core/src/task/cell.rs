@@ -51,39 +51,6 @@ pub trait Body: Send + 'static {
     fn name() -> &'static str;
 }
 
-/// The last part of a cell, whose type depends on the body.
-// Apart, so that the options of a task are in the same allocation, and a task without options has no place for them.
-pub trait Tail: Send {
-    /// Returns the options of the task, if it has any.
-    fn record(&self) -> Option<&TaskRecord>;
-    /// Returns the content.
-    fn content(&self) -> &UnsafeCell<dyn Content>;
-}
-
-struct Plain<C>(UnsafeCell<C>);
-
-impl<C: Content + 'static> Tail for Plain<C> {
-    fn record(&self) -> Option<&TaskRecord> {
-        None
-    }
-
-    fn content(&self) -> &UnsafeCell<dyn Content> {
-        &self.0
-    }
-}
-
-struct WithRecord<C>(TaskRecord, UnsafeCell<C>);
-
-impl<C: Content + 'static> Tail for WithRecord<C> {
-    fn record(&self) -> Option<&TaskRecord> {
-        Some(&self.0)
-    }
-
-    fn content(&self) -> &UnsafeCell<dyn Content> {
-        &self.1
-    }
-}
-
 /// Takes the body out of a cell.
 pub(crate) type Take<'a> = &'a mut dyn FnMut(&mut dyn Content);
 
@@ -185,7 +152,7 @@ pub struct Stored(());
 
 /// A spawned task, from its acceptance until its value is taken.
 #[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
-pub struct SpawnCell<T: ?Sized = dyn Tail> {
+pub struct SpawnCell<C: ?Sized = dyn Content> {
     claim: AtomicClaim,
     ended: AtomicBool,
     /// Whether the handle has asked the task to stop.
@@ -195,8 +162,10 @@ pub struct SpawnCell<T: ?Sized = dyn Tail> {
     // Relaxed: written before the handle exists.
     keeps_place: AtomicBool,
     type_name: fn() -> &'static str,
+    /// The options of the task, if it has any.
+    record: Option<Box<TaskRecord>>,
     slot: Mutex<Slot>,
-    tail: T,
+    content: UnsafeCell<C>,
 }
 
 struct Slot {
@@ -206,7 +175,7 @@ struct Slot {
 }
 
 // SAFETY: one party at a time accesses the content (invariant 2), which is `Send`. The rest is `Sync`.
-unsafe impl<T: ?Sized + Send> Sync for SpawnCell<T> {}
+unsafe impl<C: ?Sized + Send> Sync for SpawnCell<C> {}
 
 /// Which party has claimed a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -258,7 +227,7 @@ enum Interest {
 
 impl SpawnCell {
     #[inline]
-    pub(crate) fn new<B: Body>(body: B, record: Option<TaskRecord>) -> Arc<Self> {
+    pub(crate) fn new<B: Body>(body: B, record: Option<Box<TaskRecord>>) -> Arc<Self> {
         Self::named(body, B::name, record)
     }
 
@@ -266,7 +235,7 @@ impl SpawnCell {
     pub(crate) fn detached<B: Body>(
         body: B,
         type_name: fn() -> &'static str,
-        record: TaskRecord,
+        record: Box<TaskRecord>,
     ) -> Arc<Self> {
         let cell = Self::named(body, type_name, Some(record));
         cell.detach();
@@ -277,52 +246,49 @@ impl SpawnCell {
     fn named<B: Body>(
         body: B,
         type_name: fn() -> &'static str,
-        record: Option<TaskRecord>,
+        record: Option<Box<TaskRecord>>,
     ) -> Arc<Self> {
         if const { is_large::<B>() } {
             Self::named_large(Box::new(body), type_name, record)
         } else {
-            Self::of(State::Body(body), type_name, record)
+            Self::named_small(body, type_name, record)
         }
+    }
+
+    #[inline]
+    fn named_small<B: Body>(
+        body: B,
+        type_name: fn() -> &'static str,
+        record: Option<Box<TaskRecord>>,
+    ) -> Arc<Self> {
+        Arc::new(SpawnCell::of(State::Body(body), type_name, record))
     }
 
     #[inline(never)]
     fn named_large<B: Body>(
         body: Box<B>,
         type_name: fn() -> &'static str,
-        record: Option<TaskRecord>,
+        record: Option<Box<TaskRecord>>,
     ) -> Arc<Self> {
-        Self::of(LargeState::Body(body), type_name, record)
-    }
-
-    #[inline]
-    fn of<C: Content + 'static>(
-        content: C,
-        type_name: fn() -> &'static str,
-        record: Option<TaskRecord>,
-    ) -> Arc<Self> {
-        let content = UnsafeCell::new(content);
-        match record {
-            None => Arc::new(SpawnCell::with_tail(Plain(content), type_name)),
-            Some(record) => Arc::new(SpawnCell::with_tail(WithRecord(record, content), type_name)),
-        }
+        Arc::new(SpawnCell::of(LargeState::Body(body), type_name, record))
     }
 }
 
-impl<T: Tail> SpawnCell<T> {
+impl<C: Content> SpawnCell<C> {
     #[inline]
-    fn with_tail(tail: T, type_name: fn() -> &'static str) -> Self {
+    fn of(content: C, type_name: fn() -> &'static str, record: Option<Box<TaskRecord>>) -> Self {
         SpawnCell {
             claim: AtomicClaim(AtomicU8::new(Claim::Unclaimed as u8)),
             ended: AtomicBool::new(false),
             asked: AtomicBool::new(false),
             keeps_place: AtomicBool::new(false),
             type_name,
+            record,
             slot: Mutex::new(Slot {
                 token: None,
                 promise: Promise::new(),
             }),
-            tail,
+            content: UnsafeCell::new(content),
         }
     }
 }
@@ -334,7 +300,7 @@ impl SpawnCell {
     /// The caller must own the content (invariant 2).
     #[inline]
     unsafe fn content<R>(&self, access: impl FnOnce(&mut (dyn Content + 'static)) -> R) -> R {
-        self.tail.content().with_mut(|content| {
+        self.content.with_mut(|content| {
             // SAFETY: the caller owns the content, so no other party accesses it.
             access(unsafe { &mut *content })
         })
@@ -415,7 +381,7 @@ impl SpawnCell {
     }
 
     pub(crate) fn record(&self) -> Option<&TaskRecord> {
-        self.tail.record()
+        self.record.as_deref()
     }
 
     pub(crate) fn priority(&self) -> Priority {
@@ -441,7 +407,7 @@ impl SpawnCell {
     /// Calls the body as the current task of this thread and lays its outcome aside. The caller has claimed the task.
     #[inline]
     fn call(self: &Arc<Self>, context: &TaskContext) -> (Outcome, Interest) {
-        match self.record() {
+        match &self.record {
             None => {
                 let frame = Frame::of_cell(self);
                 let ran = self.execute(context);
@@ -619,7 +585,7 @@ impl SpawnCell {
     // Without a frame of its own if it has no record: its own handle is waiting, so only the current task can be asked to
     // stop.
     pub(crate) fn run_claimed(self: &Arc<Self>, context: &TaskContext) -> Outcome {
-        match self.record() {
+        match &self.record {
             None => self.ended(self.execute(context), context).0,
             Some(record) => self.call_recorded(record, context).0,
         }

@@ -221,7 +221,7 @@ impl Task {
     }
 
     /// Stores the task with a record. It has no handle.
-    pub(crate) fn with_record(self, record: TaskRecord) -> Self {
+    pub(crate) fn with_record(self, record: Box<TaskRecord>) -> Self {
         let name = self.body_name();
         Self::new(Spawned(SpawnCell::detached(self, name, record)))
     }
