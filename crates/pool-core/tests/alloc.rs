@@ -184,6 +184,23 @@ fn spawning_and_joining_allocates_once() {
     });
 }
 
+#[test]
+fn a_task_with_options_allocates_twice_whether_submitted_or_spawned() {
+    alone(|| {
+        let pool = pool(1000);
+        let token = CancelToken::new();
+        let late = Instant::now() + LIMIT;
+        let count = cost_when_warm(&pool, || {
+            for n in 0..500_usize {
+                let task = || pool.task().name("named").start_before(late);
+                task().submit(move || n).unwrap();
+                drop(task().cancelled_by(&token).spawn(move || n).unwrap());
+            }
+        });
+        assert_eq!((count, pool.stats().panicked), (2000, 0));
+    });
+}
+
 /// An allocator has no fast path for these.
 #[test]
 fn no_task_and_no_waiter_is_allocated_with_the_alignment_of_a_cache_line() {

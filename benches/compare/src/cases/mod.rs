@@ -15,6 +15,7 @@ mod locks;
 mod map;
 mod multi;
 mod nested;
+mod options;
 mod overload;
 mod own_wait;
 mod priorities;
@@ -41,6 +42,7 @@ pub fn all() -> Vec<Case> {
         batch::cases(),
         keyed::cases(),
         priorities::cases(),
+        options::cases(),
         group::cases(),
         round_trip::cases(),
         own_wait::cases(),

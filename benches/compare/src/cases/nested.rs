@@ -128,12 +128,12 @@ fn tree_in_scope(run: &Run, levels: u32) -> Report {
     })
 }
 
-fn tree(run: &Run) -> Outcome {
+fn tree(run: &Run, shape: Shape) -> Outcome {
     let levels = run.choose(19, 17, 16); // 2^20, 2^18 and 2^17 tasks, minus one.
     if run.pool == SCOPE {
         return Ok(tree_in_scope(run, levels));
     }
-    with(&run.pool, Shape::unlimited(THREADS), Tree { run, levels })
+    with(&run.pool, shape, Tree { run, levels })
 }
 
 fn chain(run: &Run) -> Outcome {
@@ -149,11 +149,19 @@ pub fn cases() -> Vec<Case> {
         "What does a task cost where tasks submit tasks: a tree of 2^20, a chain of 200,000 \
          (oversubscribed a quarter of both)?",
         &and(&pools, SCOPE),
-        tree,
+        |run| self::tree(run, Shape::unlimited(THREADS)),
     );
     let question = tree.question;
+    // A peer's workers would wait for room that only they can make.
+    let bounded = Case::new(
+        "nested/tree/1024".into(),
+        tree.group,
+        question,
+        &["anthill"],
+        |run| self::tree(run, Shape::bounded(THREADS, 1024)),
+    );
     let chain = Case::new("nested/chain".into(), tree.group, question, &pools, chain);
-    vec![tree.quick(true, QUICK), chain.quick(true, QUICK)]
+    vec![tree.quick(true, QUICK), bounded, chain.quick(true, QUICK)]
 }
 
 #[cfg(test)]

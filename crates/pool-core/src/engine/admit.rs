@@ -292,12 +292,12 @@ pub trait Admit: Send + Sync + Sized + 'static {
     }
 
     /// Creates the handle of a task. Its [job](RawHandle::job) is not yet in a pool.
-    fn handle_of<R, T>(self: &Arc<Self>, task: T, record: Option<Box<TaskRecord>>) -> RawHandle
+    fn handle_of<R, T>(self: &Arc<Self>, task: T, record: Option<TaskRecord>) -> RawHandle
     where
         R: Accepts<T>,
     {
         RawHandle::new(
-            SpawnCell::new(R::body_of(task), record),
+            SpawnCell::new(R::body_of(task), record.map(Box::new)),
             self.pool_handle().0,
         )
     }
@@ -377,7 +377,7 @@ pub trait Admit: Send + Sync + Sized + 'static {
         on_full: OnFull,
     ) -> Result<(), SubmitError> {
         self.refuses_with(Some(&options), on_full)?;
-        let record = Box::new(TaskRecord::new(options, self.context()));
+        let record = TaskRecord::new(options, self.context());
         // Copied, because the record moves into the job before the wait.
         let limits = record.limits();
         *job = job.take().map(|job| job.with_record(record));

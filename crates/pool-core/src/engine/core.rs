@@ -74,7 +74,7 @@ pub(crate) struct Installed {
     /// Creates the queues of the priorities.
     pub(crate) levels: Option<NewLevels>,
     /// Adds a record to a submitted task, if each task has one.
-    pub(crate) add_record: Option<fn(Task, Box<TaskRecord>) -> Task>,
+    pub(crate) add_record: Option<fn(Task, TaskRecord) -> Task>,
     /// Ends the pool as its last handle is dropped. Does not unwind.
     pub(crate) end: fn(&Arc<Core>),
     /// Starts the number of workers that a new pool has.

@@ -479,7 +479,7 @@ impl<R: Runner> Builder<R> {
     }
 
     fn record_all(&mut self) {
-        self.recorder = Some(|context| Box::new(TaskRecord::new(TaskOptions::default(), context)));
+        self.recorder = Some(|context| TaskRecord::new(TaskOptions::default(), context));
         self.installed.add_record = Some(Task::with_record);
     }
 

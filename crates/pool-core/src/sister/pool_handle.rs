@@ -267,7 +267,10 @@ impl PoolHandle {
         T: Send + 'static,
     {
         let record = self.0.context.record_of(options);
-        RawHandle::new(SpawnCell::new(closure, record), Arc::clone(&self.0) as _)
+        RawHandle::new(
+            SpawnCell::new(closure, record.map(Box::new)),
+            Arc::clone(&self.0) as _,
+        )
     }
 
     /// Runs a job on the calling worker, inside one of the pool's tasks. Does not unwind.

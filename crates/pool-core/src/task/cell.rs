@@ -228,49 +228,16 @@ enum Interest {
 impl SpawnCell {
     #[inline]
     pub(crate) fn new<B: Body>(body: B, record: Option<Box<TaskRecord>>) -> Arc<Self> {
-        Self::named(body, B::name, record)
-    }
-
-    /// Creates the cell of a submitted task with a record. It has no handle.
-    pub(crate) fn detached<B: Body>(
-        body: B,
-        type_name: fn() -> &'static str,
-        record: Box<TaskRecord>,
-    ) -> Arc<Self> {
-        let cell = Self::named(body, type_name, Some(record));
-        cell.detach();
-        cell
-    }
-
-    #[inline]
-    fn named<B: Body>(
-        body: B,
-        type_name: fn() -> &'static str,
-        record: Option<Box<TaskRecord>>,
-    ) -> Arc<Self> {
         if const { is_large::<B>() } {
-            Self::named_large(Box::new(body), type_name, record)
+            Self::large(Box::new(body), record)
         } else {
-            Self::named_small(body, type_name, record)
+            Arc::new(SpawnCell::of(State::Body(body), B::name, record))
         }
     }
 
-    #[inline]
-    fn named_small<B: Body>(
-        body: B,
-        type_name: fn() -> &'static str,
-        record: Option<Box<TaskRecord>>,
-    ) -> Arc<Self> {
-        Arc::new(SpawnCell::of(State::Body(body), type_name, record))
-    }
-
     #[inline(never)]
-    fn named_large<B: Body>(
-        body: Box<B>,
-        type_name: fn() -> &'static str,
-        record: Option<Box<TaskRecord>>,
-    ) -> Arc<Self> {
-        Arc::new(SpawnCell::of(LargeState::Body(body), type_name, record))
+    fn large<B: Body>(body: Box<B>, record: Option<Box<TaskRecord>>) -> Arc<Self> {
+        Arc::new(SpawnCell::of(LargeState::Body(body), B::name, record))
     }
 }
 

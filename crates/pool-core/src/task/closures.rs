@@ -8,8 +8,9 @@ use crate::engine::runner::{Accepts, Runner, Sealed, SealedFor};
 use crate::sched::load::Outcome;
 use crate::sched::ready::Priority;
 use crate::task::cell::{Body, SpawnCell};
+use crate::task::current::Running;
 use crate::task::erased::{Packed, Task, Work};
-use crate::task::options::{TaskOptions, TaskRecord, WaitLimits};
+use crate::task::options::{Recorded, TaskOptions, TaskRecord, WaitLimits};
 use crate::task::run::{TaskContext, TaskResult, Unrun};
 
 /// A runner that calls closures: that of a [`Pool`](crate::Pool).
@@ -179,10 +180,6 @@ impl Work for Spawned {
         self.0.seize(why)
     }
 
-    fn without_record(self) -> Task {
-        self.0.take_back()
-    }
-
     fn priority(&self) -> Priority {
         self.0.priority()
     }
@@ -200,6 +197,46 @@ impl Work for Spawned {
     }
 }
 
+/// A submitted task with options.
+// In a box as a task, and with the options beside it. Together they would be larger than what the system's allocator
+// frees without a lock.
+struct WithOptions {
+    task: Task,
+    recorded: Arc<Recorded>,
+}
+
+impl Work for WithOptions {
+    fn run(self, context: &TaskContext) -> TaskResult {
+        let Self { task, recorded } = self;
+        let type_name = task.body_name()();
+        let outcome = match recorded.drop_unrun(type_name, context, task) {
+            Ok(why) => Outcome::not_run(why),
+            Err(task) => Outcome::of(recorded.execute(type_name, context, || task.call(context))),
+        };
+        TaskResult::without_handle(outcome)
+    }
+
+    fn release(self) -> TaskResult {
+        self.task.release()
+    }
+
+    fn without_record(self) -> Task {
+        self.task
+    }
+
+    fn priority(&self) -> Priority {
+        self.recorded.priority()
+    }
+
+    fn type_name(&self) -> Option<&'static str> {
+        self.task.name()
+    }
+
+    fn given_name(&self) -> Option<&str> {
+        self.recorded.name()
+    }
+}
+
 impl Task {
     /// Like [`release`](Self::release), and returns the body if it is a `B`.
     pub(crate) fn release_body<B: Body>(self) -> (TaskResult, Option<B>) {
@@ -207,23 +244,24 @@ impl Task {
             Ok(body) => return (TaskResult::without_handle(Outcome::Released), Some(body)),
             Err(other) => other,
         };
+        let other = match other.into_inner::<WithOptions>() {
+            Ok(WithOptions { task, .. }) => return task.release_body(),
+            Err(other) => other,
+        };
         let cell = match other.into_inner::<Spawned>() {
             Ok(Spawned(cell)) => cell,
             Err(other) => return (other.release(), None),
         };
-        // The second one is a submitted task with a record.
-        let (mut body, mut plain) = (None::<B>, None::<Self>);
-        let result = cell.release(Some(&mut |content| {
-            content.take(&mut body);
-            content.take(&mut plain);
-        }));
-        (result, body.or_else(|| plain?.into_inner().ok()))
+        let mut body = None;
+        let result = cell.release(Some(&mut |content| content.take(&mut body)));
+        (result, body)
     }
 
     /// Stores the task with a record. It has no handle.
-    pub(crate) fn with_record(self, record: Box<TaskRecord>) -> Self {
-        let name = self.body_name();
-        Self::new(Spawned(SpawnCell::detached(self, name, record)))
+    pub(crate) fn with_record(self, record: TaskRecord) -> Self {
+        let recorded = Recorded::of(record);
+        let task = self;
+        Self::new(WithOptions { task, recorded })
     }
 
     /// Stores the task with the record that it needs, if any. Returns the limits of its wait for room, too.

@@ -33,7 +33,7 @@ pub trait Work: Send + 'static {
     fn seize(&self, _why: Unrun) -> bool {
         true
     }
-    /// Takes the task of a submit out of the cell that it shares with its record.
+    /// Takes the task of a submit away from its record.
     fn without_record(self) -> Task
     where
         Self: Sized,
@@ -149,7 +149,7 @@ impl Task {
     }
 
     /// Calls a closure and drops its value. May unwind.
-    fn call(self, context: &TaskContext) {
+    pub(crate) fn call(self, context: &TaskContext) {
         let mut task = ManuallyDrop::new(self);
         match task.table().kind {
             // SAFETY: invariant 1, and 2 through `ManuallyDrop`.
@@ -246,19 +246,6 @@ impl Task {
         let mut task = ManuallyDrop::new(self);
         // SAFETY: invariant 1 with the type just compared, and 2 through `ManuallyDrop`.
         Ok(unsafe { take::<W>(&raw mut task.space) })
-    }
-}
-
-/// The content of the cell of a submitted task with a record.
-impl Body for Task {
-    type Out = ();
-
-    fn call(self, context: &TaskContext) {
-        self.call(context);
-    }
-
-    fn name() -> &'static str {
-        type_name::<Self>()
     }
 }
 

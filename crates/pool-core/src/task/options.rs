@@ -284,7 +284,11 @@ pub struct Recorded(TaskRecord);
 impl Recorded {
     /// Creates the record of a task that may run at once.
     pub fn new(options: TaskOptions, context: &TaskContext) -> Arc<Self> {
-        Arc::new(Self(TaskRecord::new(options, context)))
+        Self::of(TaskRecord::new(options, context))
+    }
+
+    pub(crate) fn of(record: TaskRecord) -> Arc<Self> {
+        Arc::new(Self(record))
     }
 
     /// Creates the record of a task that runs later, whose waiting time hooks do not see. Returns `None` if it has no options
@@ -292,7 +296,11 @@ impl Recorded {
     pub fn of_scheduled(options: Option<TaskOptions>, context: &TaskContext) -> Option<Arc<Self>> {
         let options = options.or_else(|| context.records_all().then(TaskOptions::default))?;
         let record = TaskRecord::new(options, context);
-        Some(Arc::new(Self(record.without_time())))
+        Some(Self::of(record.without_time()))
+    }
+
+    pub(crate) fn priority(&self) -> Priority {
+        self.0.priority
     }
 
     /// Returns the name that the task was given.

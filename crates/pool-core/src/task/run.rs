@@ -482,13 +482,13 @@ impl Around for Hooked {
 }
 
 /// Creates the record of a task without options. Installed, so that programs whose tasks have none do not contain it.
-pub(crate) type Recorder = fn(&TaskContext) -> Box<TaskRecord>;
+pub(crate) type Recorder = fn(&TaskContext) -> TaskRecord;
 
 impl TaskContext {
     /// Creates the record of a task, if it needs one.
-    pub(crate) fn record_of(&self, options: Option<TaskOptions>) -> Option<Box<TaskRecord>> {
+    pub(crate) fn record_of(&self, options: Option<TaskOptions>) -> Option<TaskRecord> {
         match options {
-            Some(options) => Some(Box::new(TaskRecord::new(options, self))),
+            Some(options) => Some(TaskRecord::new(options, self)),
             None => self.recorder.map(|record| record(self)),
         }
     }
