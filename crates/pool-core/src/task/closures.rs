@@ -9,7 +9,7 @@ use crate::sched::load::Outcome;
 use crate::sched::ready::Priority;
 use crate::task::cell::{Body, SpawnCell};
 use crate::task::current::Running;
-use crate::task::erased::{Packed, Task, Work};
+use crate::task::erased::{Packed, SmallTask, Task, Work, fits};
 use crate::task::options::{Recorded, TaskOptions, TaskRecord, WaitLimits};
 use crate::task::run::{TaskContext, TaskResult, Unrun};
 
@@ -198,18 +198,20 @@ impl Work for Spawned {
 }
 
 /// A submitted task with options.
-// In a box as a task, and with the options beside it. Together they would be larger than what the system's allocator
-// frees without a lock.
+// The options have an allocation of their own, because the current task may be kept. With the task in it, it would be
+// larger than what the system's allocator frees without a lock.
 struct WithOptions {
-    task: Task,
+    task: SmallTask,
     recorded: Arc<Recorded>,
 }
+
+const _: () = assert!(fits::<WithOptions>(), "it needs no box");
 
 impl Work for WithOptions {
     fn run(self, context: &TaskContext) -> TaskResult {
         let Self { task, recorded } = self;
         let type_name = task.body_name()();
-        let outcome = match recorded.drop_unrun(type_name, context, task) {
+        let outcome = match recorded.drop_unrun(type_name, context, task.into_task()) {
             Ok(why) => Outcome::not_run(why),
             Err(task) => Outcome::of(recorded.execute(type_name, context, || task.call(context))),
         };
@@ -217,11 +219,11 @@ impl Work for WithOptions {
     }
 
     fn release(self) -> TaskResult {
-        self.task.release()
+        self.task.into_task().release()
     }
 
     fn without_record(self) -> Task {
-        self.task
+        self.task.into_task()
     }
 
     fn priority(&self) -> Priority {
@@ -229,7 +231,7 @@ impl Work for WithOptions {
     }
 
     fn type_name(&self) -> Option<&'static str> {
-        self.task.name()
+        Some(self.task.body_name()())
     }
 
     fn given_name(&self) -> Option<&str> {
@@ -245,7 +247,7 @@ impl Task {
             Err(other) => other,
         };
         let other = match other.into_inner::<WithOptions>() {
-            Ok(WithOptions { task, .. }) => return task.release_body(),
+            Ok(WithOptions { task, .. }) => return task.into_task().release_body(),
             Err(other) => other,
         };
         let cell = match other.into_inner::<Spawned>() {
@@ -259,9 +261,10 @@ impl Task {
 
     /// Stores the task with a record. It has no handle.
     pub(crate) fn with_record(self, record: TaskRecord) -> Self {
-        let recorded = Recorded::of(record);
-        let task = self;
-        Self::new(WithOptions { task, recorded })
+        Self::new(WithOptions {
+            task: SmallTask::new(self),
+            recorded: Recorded::of(record),
+        })
     }
 
     /// Stores the task with the record that it needs, if any. Returns the limits of its wait for room, too.

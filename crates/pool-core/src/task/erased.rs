@@ -73,6 +73,8 @@ const _: () = assert!(size_of::<Task>() == 64, "a task is one cache line");
 struct Table {
     type_id: fn() -> TypeId,
     name: fn() -> &'static str,
+    /// Number of words of the space that are used.
+    words: usize,
     /// Takes the value out of the space and drops it.
     drop: unsafe fn(*mut Space),
     kind: Kind,
@@ -300,6 +302,11 @@ impl Table {
         Self {
             type_id: TypeId::of::<W>,
             name,
+            words: if fits::<W>() {
+                size_of::<W>().div_ceil(size_of::<usize>())
+            } else {
+                1
+            },
             drop: |space| {
                 // SAFETY: the caller guarantees invariant 1 for this `W`.
                 drop(unsafe { take::<W>(space) });
@@ -349,6 +356,77 @@ impl WorkTable {
             // SAFETY: as in `seize`.
             priority: |space| unsafe { look::<W>(space) }.priority(),
         }
+    }
+}
+
+/// A task in six words, so that a pointer fits beside it into the space of another one.
+pub(crate) enum SmallTask {
+    Inline(Inline),
+    Boxed(Box<Task>),
+}
+
+const SMALL_WORDS: usize = 5;
+type SmallSpace = [MaybeUninit<usize>; SMALL_WORDS];
+const _: () = assert!(size_of::<SmallTask>() == 48, "a word of a space is left");
+
+/// The table of a task, and the words of its space that are used.
+pub(crate) struct Inline {
+    table: &'static Table,
+    words: SmallSpace,
+}
+
+// SAFETY: as for `Task`, of which this has the parts.
+unsafe impl Send for Inline {}
+
+impl SmallTask {
+    pub(crate) fn new(task: Task) -> Self {
+        let table = task.table();
+        if table.words > SMALL_WORDS {
+            return Self::Boxed(Box::new(task));
+        }
+        let task = ManuallyDrop::new(task);
+        // SAFETY: a space is larger. Its value is moved out (invariant 2).
+        let words = unsafe { task.space.get().cast::<SmallSpace>().read() };
+        Self::Inline(Inline { table, words })
+    }
+
+    /// Returns the function that names the body of a closure.
+    pub(crate) fn body_name(&self) -> fn() -> &'static str {
+        match self {
+            Self::Boxed(task) => task.body_name(),
+            Self::Inline(inline) => inline.table.name,
+        }
+    }
+
+    pub(crate) fn into_task(self) -> Task {
+        match self {
+            Self::Boxed(task) => *task,
+            // SAFETY: `ManuallyDrop` prevents another call.
+            Self::Inline(inline) => unsafe { ManuallyDrop::new(inline).task() },
+        }
+    }
+}
+
+impl Inline {
+    /// Puts the parts together again.
+    ///
+    /// # Safety
+    /// It may be called once.
+    unsafe fn task(&self) -> Task {
+        let mut space = Space::new(MaybeUninit::uninit());
+        // SAFETY: a space is larger.
+        unsafe { (&raw mut space).cast::<SmallSpace>().write(self.words) };
+        Task {
+            table: self.table,
+            space,
+        }
+    }
+}
+
+impl Drop for Inline {
+    fn drop(&mut self) {
+        // SAFETY: `into_task` has not been called, or this would not run.
+        drop(unsafe { self.task() });
     }
 }
 
