@@ -378,10 +378,18 @@ pub trait Admit: Send + Sync + Sized + 'static {
     ) -> Result<(), SubmitError> {
         self.refuses_with(Some(&options), on_full)?;
         let record = TaskRecord::new(options, self.context());
-        // Copied, because the record moves into the job before the wait.
-        let limits = record.limits();
-        *job = job.take().map(|job| job.with_record(record));
-        self.admit_job(job, on_full, Some(&limits)).map(drop)
+        let recorded = job
+            .take()
+            .expect("a job is accepted once")
+            .with_record(record);
+        let Err((choice, recorded)) = self.place_job(recorded) else {
+            return Ok(());
+        };
+        // Copied only now: all submitters would write the counter of a token that their tasks share.
+        let (recorded, limits) = recorded.with_limits();
+        *job = Some(recorded);
+        self.admit_chosen(choice, job, on_full, limits.as_ref())
+            .map(drop)
     }
 
     /// Spawns the task in a cell.
@@ -391,7 +399,7 @@ pub trait Admit: Send + Sync + Sized + 'static {
         handle: &mut RawHandle,
         on_full: OnFull,
     ) -> Result<(), SubmitError> {
-        let Err((choice, job)) = self.place_job(handle) else {
+        let Err((choice, job)) = self.place_spawned(handle) else {
             return Ok(());
         };
         let limits = handle.cell().limits();
@@ -405,9 +413,19 @@ pub trait Admit: Send + Sync + Sized + 'static {
     /// # Errors
     /// A strategy's choice, and the job.
     #[inline]
-    fn place_job(&self, handle: &mut RawHandle) -> Result<(), (Option<usize>, Task)> {
+    fn place_spawned(&self, handle: &mut RawHandle) -> Result<(), (Option<usize>, Task)> {
         // The reference of the queue, made before the slot is taken, since nothing but the write may happen under the lock.
-        let job = handle.job();
+        let pool = self.place_job(handle.job())?;
+        self.set_pool(pool, handle);
+        Ok(())
+    }
+
+    /// Accepts a job if the pool is busy and has room. Returns the pool.
+    ///
+    /// # Errors
+    /// A strategy's choice, and the job.
+    #[inline]
+    fn place_job(&self, job: Task) -> Result<usize, (Option<usize>, Task)> {
         let mut choice = None;
         let Target(target) = self.target(&mut choice);
         // SAFETY: the job is written below, which calls no user code.
@@ -417,8 +435,7 @@ pub trait Admit: Send + Sync + Sized + 'static {
         place.slot().write(job);
         // SAFETY: it was just written.
         unsafe { target.filled(place) };
-        self.set_pool(choice.unwrap_or(0), handle);
-        Ok(())
+        Ok(choice.unwrap_or(0))
     }
 
     /// Whether the task has a priority and the pool has none.

@@ -267,6 +267,17 @@ impl Task {
         })
     }
 
+    /// Returns the limits of the wait for room of a task with a record, too.
+    pub(crate) fn with_limits(self) -> (Self, Option<WaitLimits<'static>>) {
+        match self.into_inner::<WithOptions>() {
+            Ok(it) => {
+                let limits = it.recorded.limits();
+                (Self::new(it), Some(limits))
+            }
+            Err(other) => (other, None),
+        }
+    }
+
     /// Stores the task with the record that it needs, if any. Returns the limits of its wait for room, too.
     pub(crate) fn with_options(
         self,
@@ -275,10 +286,7 @@ impl Task {
     ) -> (Self, Option<WaitLimits<'static>>) {
         match context.record_of(options) {
             None => (self, None),
-            Some(record) => {
-                let limits = record.limits();
-                (self.with_record(record), Some(limits))
-            }
+            Some(record) => self.with_record(record).with_limits(),
         }
     }
 }

@@ -303,6 +303,10 @@ impl Recorded {
         self.0.priority
     }
 
+    pub(crate) fn limits(&self) -> WaitLimits<'static> {
+        self.0.limits()
+    }
+
     /// Returns the name that the task was given.
     pub fn given_name(&self) -> Option<Cow<'static, str>> {
         self.0.name.clone()

@@ -114,7 +114,7 @@ impl Group {
         on_full: OnFull,
         is_submitted: bool,
     ) -> Result<(), (SubmitError, RawHandle)> {
-        if let Err((choice, job)) = pools.place_job(&mut handle) {
+        if let Err((choice, job)) = pools.place_spawned(&mut handle) {
             let runs_in_place = Cell::new(false);
             let before_in_place = || {
                 runs_in_place.set(true);
