@@ -128,9 +128,12 @@ impl Shared {
         }
     }
 
-    /// Asks the strategy.
+    /// Asks the strategy, unless there is only one pool.
     #[inline]
     pub(crate) fn choose(&self) -> usize {
+        if self.members.len() == 1 {
+            return 0; // As on a machine with few cores. The usual strategy would take as long as the submit.
+        }
         let choice = self
             .strategy
             // USER CODE: `Strategy::choose`. A panic is the caller's, and nothing has changed.

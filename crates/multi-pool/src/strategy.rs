@@ -30,7 +30,8 @@ use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 /// assert_eq!(InOrder.choose(&Loads::given(&loads)), 1);
 /// ```
 pub trait Strategy: Send + Sync + 'static {
-    /// Returns the index of the pool to offer the next task to, modulo the number of pools.
+    /// Returns the index of the pool to offer the next task to, modulo the number of pools. Not called if there is
+    /// only one.
     ///
     /// If that pool has no room, the task is offered to each other pool. A panic reaches the submitting
     /// thread, and the pools are unchanged.

@@ -224,6 +224,21 @@ fn a_strategy_is_asked_once_for_each_task() {
 }
 
 #[testkit::test]
+fn no_strategy_is_asked_for_a_single_pool() {
+    struct Never;
+    impl Strategy for Never {
+        fn choose(&self, _: &Loads<'_>) -> usize {
+            unreachable!("there is nothing to choose")
+        }
+    }
+    let pool = with(1, 1, Never);
+    let held = hold_all(&pool, 1);
+    assert!(pool.try_submit(|| ()).is_err());
+    held.iter().for_each(Gate::open);
+    end(&pool);
+}
+
+#[testkit::test]
 fn a_panicking_strategy_leaves_the_statistics_exact() {
     struct Panics(Arc<AtomicUsize>);
     impl Strategy for Panics {
