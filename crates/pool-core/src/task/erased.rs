@@ -594,6 +594,25 @@ mod tests {
     }
 
     #[test]
+    fn a_small_task_of_any_size_comes_back_whole_and_is_dropped_once() {
+        fn comes_back<const N: usize>(is_inline: bool) {
+            let token = Arc::new(());
+            let small = || SmallTask::new(Task::new(Load(Arc::clone(&token), [7; N])));
+            assert_eq!(matches!(small(), SmallTask::Inline(_)), is_inline);
+            assert_eq!(Arc::strong_count(&token), 1);
+            let back = small().into_task();
+            assert_eq!(Arc::strong_count(&token), 2);
+            assert_eq!(back.release().outcome, Outcome::Released);
+            assert_eq!(Arc::strong_count(&token), 1);
+        }
+        comes_back::<0>(true);
+        comes_back::<32>(true);
+        comes_back::<33>(false);
+        comes_back::<48>(false);
+        comes_back::<49>(true); // In a box of its own.
+    }
+
+    #[test]
     fn work_that_asks_for_more_alignment_than_the_space_has_is_boxed() {
         #[repr(align(128))]
         struct Aligned(u8);
