@@ -397,8 +397,7 @@ fn a_cancel_racing_the_worker_of_the_other_pool_frees_its_room_once() {
 
 /// A waiter for a permit of either pool against two permits that are dropped: it gets the room of
 /// one of them, and no entry is left in a wait queue.
-// Two take half a minute.
-#[testkit::model(preemptions = 1)]
+#[testkit::model(preemptions = 2)]
 fn a_reservation_of_two_pools_racing_a_dropped_permit_gets_its_room_once() {
     let pool = pair(untimed());
     let permits = [pool.reserve().unwrap(), pool.reserve().unwrap()];

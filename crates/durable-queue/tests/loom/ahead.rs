@@ -81,8 +81,7 @@ fn a_merge_racing_the_start_of_a_claim_ahead_has_one_winner() {
 
 /// The holder does not confirm, and receives the recall before or after the due time. No other job is lost,
 /// and a handler that has the job nevertheless has lost its lease.
-// Two take half a minute.
-#[testkit::model(preemptions = 1)]
+#[testkit::model(preemptions = 2)]
 fn a_cancel_racing_a_start_without_confirmation_loses_nothing() {
     let world = world_without_confirmation();
     let id = world.push(1, HORIZON);

@@ -11,8 +11,7 @@ use sync_shim::Parker;
 use super::{block_on, steal, world};
 
 /// The handler waits for the call, and the call wants a job of the handler's batch: neither waits for ever.
-// Two take half a minute.
-#[testkit::model(preemptions = 1)]
+#[testkit::model(preemptions = 2)]
 fn a_call_racing_a_worker_with_a_batch_gets_the_rest_of_it_or_does_not_wait_for_it() {
     let world = world();
     world.push(1, When::NOW);

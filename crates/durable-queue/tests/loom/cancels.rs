@@ -82,8 +82,7 @@ fn a_cancel_racing_the_hand_over_of_its_job_ends_it_or_tells_the_handler() {
 }
 
 /// The same when a job claimed ahead falls due, and no response confirms its start.
-// Two take half a minute.
-#[testkit::model(preemptions = 1)]
+#[testkit::model(preemptions = 2)]
 fn a_cancel_racing_the_hand_over_without_confirmation_ends_it_or_tells_the_handler() {
     let world = world_without_confirmation();
     let id = world.push(1, HORIZON);
