@@ -8,7 +8,8 @@
 //!    line is invalid.
 //! 2. No chore installs anything without `--install`.
 //! 3. Build products are below the target directory. Each set of compiler flags has its own
-//!    folder there, so that chores do not evict each other's artifacts.
+//!    folder there, so that chores do not evict each other's artifacts. Except `api`: it shares the
+//!    built dependencies with the documentation, which takes longer than to write the latter again.
 
 mod api;
 mod bench;

@@ -22,7 +22,7 @@ use crate::error::{BuildError, Closed, Reason, SubmitError};
 use crate::sched::decide::{Admission, Caller, OwnWorker, WhenFull};
 use crate::sched::effects::Effects;
 use crate::sched::event::EventWait;
-use crate::sched::load::{Counts, LoadStats, Outcome, Striped, StripedCounters};
+use crate::sched::load::{LoadStats, Outcome, Striped, StripedCounters};
 use crate::sched::ready::{Levels, OtherLevels};
 use crate::sched::shared::{Credit, Place, Shared};
 use crate::sched::state::State;
@@ -533,23 +533,23 @@ impl Core {
         entry: &WaiterEntry<Task>,
         ticket: u64,
     ) -> Option<Request<Task>> {
-        self.leave_wait_queue_as(entry, ticket, |counts| counts.refused += 1)
+        self.leave_wait_queue_as(entry, ticket, true)
     }
 
-    /// The same, and counts a call that it withdraws.
+    /// The same. A call that is not refused runs its task in place.
     pub(crate) fn leave_wait_queue_as(
         &self,
         entry: &WaiterEntry<Task>,
         ticket: u64,
-        count: fn(&mut Counts),
+        is_refused: bool,
     ) -> Option<Request<Task>> {
         let (request, left) = self.state.section(|state| {
             // Both in one section: no other one may find the entry in the queue after its request was withdrawn.
             let left = state.wait_queue.remove(ticket);
             let request = entry.withdraw();
             // A scheduler withdraws a task that was cancelled, which is not a call.
-            if request.is_some() && !entry.is_task() {
-                count(&mut state.counts);
+            if is_refused && request.is_some() && !entry.is_task() {
+                state.counts.refused += 1;
             }
             (request, left)
         });

@@ -270,7 +270,7 @@ impl SubmitFuture {
             let request = self.core.leave_wait_queue(entry, ticket)?;
             return Some(Err((Reason::Full, request)));
         }
-        let request = self.core.leave_wait_queue_as(entry, ticket, |_| {})?;
+        let request = self.core.leave_wait_queue_as(entry, ticket, false)?;
         self.core.run_in_place(request.into_task());
         Some(Ok(()))
     }

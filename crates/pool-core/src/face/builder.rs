@@ -485,8 +485,8 @@ impl<R: Runner> Builder<R> {
 
     /// Sets a hook around each task, called on the thread that runs the task: see [`TaskHook`].
     ///
-    /// With a task hook each submitted task costs two allocations, as a spawned one does, to store
-    /// the time of its submission.
+    /// With a task hook each task costs an allocation more, to store the time of its submission: see
+    /// [`TaskBuilder`](crate::TaskBuilder).
     pub fn task_hook(mut self, hook: impl TaskHook) -> Self {
         self.task_hook = Some(Arc::new(Hooked(Box::new(hook))));
         self.record_all();
@@ -494,8 +494,8 @@ impl<R: Runner> Builder<R> {
     }
 
     /// Runs each task, and each call of a mapping, inside the `tracing` span and subscriber that
-    /// were current when it was submitted or the mapping was made. A submitted task then costs two
-    /// allocations, as a spawned one does.
+    /// were current when it was submitted or the mapping was made. A task then costs an allocation
+    /// more: see [`TaskBuilder`](crate::TaskBuilder).
     #[cfg(feature = "tracing")]
     pub fn carry_span(mut self, carry: bool) -> Self {
         self.carries_span = carry;

@@ -286,7 +286,10 @@ impl Task {
     ) -> (Self, Option<WaitLimits<'static>>) {
         match context.record_of(options) {
             None => (self, None),
-            Some(record) => self.with_record(record).with_limits(),
+            Some(record) => {
+                let limits = record.limits();
+                (self.with_record(record), Some(limits))
+            }
         }
     }
 }

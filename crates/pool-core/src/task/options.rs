@@ -276,8 +276,8 @@ impl Running for Recorded {
     }
 }
 
-/// The record of a task without a cell (of a scope or a scheduler, which store the closure and the value themselves),
-/// and its view by the code that runs in it.
+/// The record of a task without a cell (a submitted one, or one of a scope or a scheduler, which store the closure and the
+/// value themselves), and its view by the code that runs in it.
 #[expect(missing_debug_implementations, reason = "never leaves a sister crate")]
 pub struct Recorded(TaskRecord);
 
