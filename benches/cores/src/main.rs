@@ -8,12 +8,20 @@ mod simulate;
 
 use std::env;
 
-use simulate::{Choice, Machine, Sections, Setup, efficiency};
+use simulate::{Choice, Machine, Rounds, Sections, Setup, efficiency, efficiency_of_futures};
 
 /// Measured: see `docs/decisions/many-cores.md`.
 const SECTIONS: Sections = Sections {
     push: 16.0,
     pop: 17.0,
+};
+/// Measured, too.
+const ROUNDS: Rounds = Rounds {
+    make: 90.0,
+    push: 30.0,
+    round: 50.0,
+    each: 8.5,
+    run: 92.0,
 };
 
 /// Cost of a cache line that comes from another core: medians of <https://github.com/nviennot/core-to-core-latency>.
@@ -47,33 +55,42 @@ const BUSY: f64 = 0.9;
 fn predict() {
     for machine in &MACHINES {
         println!("\n{}: {} ns a line\n", machine.name, machine.transfer);
-        println!("| cores | {} |", KINDS.map(|kind| kind.2).join(" | "));
-        println!("|---|{}", "---|".repeat(KINDS.len()));
+        let kinds = KINDS.map(|kind| kind.2).join(" | ");
+        println!("| cores | {kinds} | futures |");
+        println!("|---|{}", "---|".repeat(KINDS.len() + 1));
         for cores in CORES {
             let cells = KINDS.map(|(pools, choice, _)| {
-                // A quarter of the cores submits.
-                let producers = cores / 4;
-                let setup = Setup {
-                    workers: cores - producers,
-                    producers,
-                    pools,
-                    choice,
-                    task: 0.0,
-                };
-                if pools > 1 && producers < pools {
+                let setup = setup(cores, pools, choice);
+                if pools > 1 && setup.producers < pools {
                     return String::new();
                 }
-                format!("{:.1}", shortest(machine.transfer, setup) / 1_000.0)
+                let busy = |setup: &Setup| efficiency(&SECTIONS, machine.transfer, setup);
+                format!("{:.1}", shortest(setup, busy) / 1_000.0)
             });
-            println!("| {cores} | {} |", cells.join(" | "));
+            let setup = setup(cores, 1, Choice::ByThread);
+            let busy = |setup: &Setup| efficiency_of_futures(&ROUNDS, machine.transfer, setup);
+            let futures = shortest(setup, busy) / 1_000.0;
+            println!("| {cores} | {} | {futures:.1} |", cells.join(" | "));
         }
     }
 }
 
+/// A quarter of the cores submits.
+fn setup(cores: usize, pools: usize, choice: Choice) -> Setup {
+    let producers = cores / 4;
+    Setup {
+        workers: cores - producers,
+        producers,
+        pools,
+        choice,
+        task: 0.0,
+    }
+}
+
 /// The length of the shortest tasks that keep the workers busy, ns, to a tenth.
-fn shortest(transfer: f64, setup: Setup) -> f64 {
+fn shortest(setup: Setup, efficiency: impl Fn(&Setup) -> f64) -> f64 {
     let mut task = 100.0;
-    while efficiency(&SECTIONS, transfer, &Setup { task, ..setup }) < BUSY {
+    while efficiency(&Setup { task, ..setup }) < BUSY {
         task *= 1.1;
     }
     task
@@ -81,7 +98,7 @@ fn shortest(transfer: f64, setup: Setup) -> f64 {
 
 fn main() {
     match env::args().nth(1).as_deref() {
-        Some("measure") => measure::print(&SECTIONS),
+        Some("measure") => measure::print(&SECTIONS, &ROUNDS),
         Some("predict") | None => predict(),
         Some(other) => panic!("no such command: {other}"),
     }

@@ -6,10 +6,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
 
+use async_pool::AsyncPool;
 use pool_core::{Pool, QueueDepth};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::simulate::{Choice, Sections, Setup, efficiency};
+use crate::simulate::{Choice, Rounds, Sections, Setup, efficiency, efficiency_of_futures};
 
 const TASKS: u32 = 400_000;
 
@@ -93,10 +94,56 @@ fn together(nanos: u128) -> (f64, f64) {
     (alone, per(begin, count))
 }
 
-pub fn print(sections: &Sections) {
+/// A pool of futures, whose only worker runs on this core.
+fn futures(core: usize) -> AsyncPool {
+    let builder = AsyncPool::builder().workers(1).capacity(1_024);
+    let pool = builder.build().expect("it is valid");
+    pool.submit(async move { pin(core) }).expect("it has room");
+    pool.wait_idle().expect("it is not released");
+    pool
+}
+
+/// Like `alone`, for futures that end at their first poll.
+fn futures_alone() -> (f64, f64) {
+    const BATCH: u32 = 1_000;
+    pin(0);
+    let pool = futures(0);
+    let (mut push, mut run) = (0.0, 0.0);
+    for _ in 0..TASKS / BATCH {
+        let (open, gate) = mpsc::channel::<()>();
+        // Fails when the gate opens.
+        pool.submit(async move { _ = gate.recv() })
+            .expect("it is open");
+        let begin = Instant::now();
+        (0..BATCH).for_each(|_| pool.submit(async {}).expect("it is open"));
+        push += per(begin, TASKS);
+        let begin = Instant::now();
+        drop(open);
+        pool.wait_idle().expect("it is not released");
+        run += per(begin, TASKS);
+    }
+    (push, run)
+}
+
+/// Like `together`, for futures.
+fn futures_together(nanos: u128) -> f64 {
+    pin(0);
+    let count = TASKS / 4;
+    let pool = futures(1);
+    let begin = Instant::now();
+    for _ in 0..count {
+        pool.submit(async move { spin(nanos) }).expect("it is open");
+    }
+    pool.wait_idle().expect("it is not released");
+    per(begin, count)
+}
+
+pub fn print(sections: &Sections, rounds: &Rounds) {
     let transfer = transfer();
     let (push, pop) = alone();
     println!("a line from core to core: {transfer:.0} ns; push {push:.1} ns, pop {pop:.1} ns");
+    let (push, run) = futures_alone();
+    println!("futures: submit {push:.1} ns, run {run:.1} ns");
     for nanos in [0, 300, 1_000, 10_000] {
         let (task, measured) = together(nanos);
         let setup = Setup {
@@ -110,5 +157,8 @@ pub fn print(sections: &Sections) {
         println!(
             "tasks of {task:.0} ns on two cores: {measured:.0} ns measured, {simulated:.0} simulated"
         );
+        let measured = futures_together(nanos);
+        let simulated = task / efficiency_of_futures(rounds, transfer, &setup);
+        println!("futures: {measured:.0} ns measured, {simulated:.0} simulated");
     }
 }

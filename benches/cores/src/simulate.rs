@@ -5,6 +5,9 @@
 //! another core pays for the lines that come with it, and a worker pays for the line of a task that another core has
 //! written. The producers of several pools take turns by a counter, whose line moves from one to the other.
 //!
+//! A pool of futures has one lock. A worker takes it once in a round: it counts the ends of the last round and takes its share
+//! of the inbox, which it then runs from a queue of its own. A worker without futures takes half of another one's queue.
+//!
 //! Not simulated: threads without a core, sleeps (an idle worker polls), the spinning that slows down a lock's holder.
 
 use std::cmp::Reverse;
@@ -14,6 +17,19 @@ use std::collections::BinaryHeap;
 pub struct Sections {
     pub push: f64,
     pub pop: f64,
+}
+
+/// The same for a pool of futures.
+pub struct Rounds {
+    /// What a producer does for each future before its section.
+    pub make: f64,
+    pub push: f64,
+    /// A worker's section, however many futures it is about.
+    pub round: f64,
+    /// What each future adds to the section that takes it, and to the section that counts its end.
+    pub each: f64,
+    /// What the worker does for each future outside of the section.
+    pub run: f64,
 }
 
 pub struct Machine {
@@ -49,6 +65,9 @@ const LINES: f64 = 2.0;
 const DEPTH: usize = 1_024;
 /// How often a thread without work asks again.
 const POLL: f64 = 200.0;
+/// Futures that all workers together take from the inbox, and how long a worker's round takes, ns.
+const MOST_NEW: usize = 64;
+const ROUND: f64 = 200_000.0;
 /// Simulated time, ns.
 const WARM: f64 = 200_000.0;
 const END: f64 = 2_000_000.0;
@@ -81,25 +100,38 @@ fn key(time: f64) -> u64 {
     time.to_bits()
 }
 
-/// Returns the share of their time that the workers spend in tasks.
-pub fn efficiency(sections: &Sections, transfer: f64, setup: &Setup) -> f64 {
-    let mut pools = vec![Pool::default(); setup.pools];
-    let lines = LINES * transfer;
-    // Cores 0 to `workers` run workers, the others producers. Each asks for a lock when its time has come.
-    let actors = setup.workers + setup.producers;
-    let mut events: BinaryHeap<_> = (0..actors)
+/// Lets `cores` act in the order of their times. `act` returns when the core acts next.
+fn play(cores: usize, mut act: impl FnMut(f64, usize) -> f64) {
+    let mut events: BinaryHeap<_> = (0..cores)
         .map(|core| Reverse((key(0.0), core, core)))
         .collect();
-    let mut asked = actors;
-    let mut turn = Lock::default();
-    let mut turns = 0;
-    let mut done = 0_u32;
+    let mut asked = cores;
     while let Some(Reverse((at, _, core))) = events.pop() {
         let now = f64::from_bits(at);
         if now >= END {
             break;
         }
-        let next = if core < setup.workers {
+        let next = act(now, core);
+        asked += 1;
+        events.push(Reverse((key(next), asked, core)));
+    }
+}
+
+/// The share of their time that `workers` have spent in `done` tasks of `task` ns.
+fn share(done: usize, task: f64, workers: usize) -> f64 {
+    cast(done) * task / ((END - WARM) * cast(workers))
+}
+
+/// Returns the share of their time that the workers spend in tasks.
+pub fn efficiency(sections: &Sections, transfer: f64, setup: &Setup) -> f64 {
+    let mut pools = vec![Pool::default(); setup.pools];
+    let lines = LINES * transfer;
+    let mut turn = Lock::default();
+    let mut turns = 0;
+    let mut done = 0;
+    // Cores 0 to `workers` run workers, the others producers. Each asks for a lock when its time has come.
+    play(setup.workers + setup.producers, |now, core| {
+        if core < setup.workers {
             let pool = &mut pools[core % setup.pools];
             if pool.own + pool.inbox == 0 {
                 now + POLL // A flag says so, without the lock.
@@ -113,7 +145,7 @@ pub fn efficiency(sections: &Sections, transfer: f64, setup: &Setup) -> f64 {
                     pool.second.free_at = begin;
                 }
                 pool.own -= 1;
-                done += u32::from(now > WARM);
+                done += usize::from(now > WARM);
                 pool.first.free_at = begin + sections.pop + transfer;
                 pool.first.free_at + setup.task
             }
@@ -137,11 +169,65 @@ pub fn efficiency(sections: &Sections, transfer: f64, setup: &Setup) -> f64 {
                 pool.inbox += 1;
                 end
             }
-        };
-        asked += 1;
-        events.push(Reverse((key(next), asked, core)));
-    }
-    f64::from(done) * setup.task / ((END - WARM) * cast(setup.workers))
+        }
+    });
+    share(done, setup.task, setup.workers)
+}
+
+/// Returns the share of their time that the workers of a pool of futures spend in futures that end at their first poll.
+pub fn efficiency_of_futures(rounds: &Rounds, transfer: f64, setup: &Setup) -> f64 {
+    let lines = LINES * transfer;
+    let mut lock = Lock::default();
+    let mut inbox = 0;
+    // Of each worker: futures in its queue, and those that have ended and are not counted.
+    let mut queues = vec![(0_usize, 0_usize); setup.workers];
+    let mut live = 0;
+    let mut done = 0;
+    play(setup.workers + setup.producers, |now, core| {
+        let stolen_from = || (0..setup.workers).find(|other| queues[*other].0 > 0);
+        let is_idle = core < setup.workers && inbox == 0 && queues[core] == (0, 0);
+        let waits = core >= setup.workers && live >= DEPTH;
+        if is_idle {
+            let Some(other) = stolen_from() else {
+                return now + POLL;
+            };
+            let half = queues[other].0.div_ceil(2);
+            queues[other].0 -= half;
+            queues[core].0 = half;
+            return now + lines;
+        }
+        if waits {
+            return now + POLL;
+        }
+        if lock.free_at > now {
+            return lock.free_at; // Asks again then; whoever asked before comes first.
+        }
+        let begin = lock.take(now, core, lines);
+        if core >= setup.workers {
+            inbox += 1;
+            live += 1;
+            lock.free_at = begin + rounds.push;
+            return lock.free_at + rounds.make;
+        }
+        let (queue, ended) = &mut queues[core];
+        let new = MOST_NEW.min(inbox).div_ceil(setup.workers);
+        inbox -= new;
+        live -= *ended;
+        lock.free_at = begin + rounds.round + rounds.each * cast(new + *ended);
+        *queue += new;
+        // A round ends after so much time.
+        let each = rounds.run + transfer + setup.task;
+        let mut until = lock.free_at;
+        *ended = 0;
+        while *queue > 0 && until < lock.free_at + ROUND {
+            *queue -= 1;
+            *ended += 1;
+            done += usize::from(WARM < until && until < END);
+            until += each;
+        }
+        until
+    });
+    share(done, setup.task, setup.workers)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
@@ -212,6 +298,46 @@ mod tests {
         assert!(four > 3.0 * one, "{four}, {one}");
         let in_turn = run_by(Choice::RoundRobin, 64, 16, 4, 1_000.0, 50.0);
         assert!(one < in_turn && in_turn < four, "{in_turn}, {four}");
+    }
+
+    fn run_futures(workers: usize, producers: usize, task: f64, transfer: f64) -> f64 {
+        let rounds = Rounds {
+            make: 0.0,
+            push: 50.0,
+            round: 40.0,
+            each: 10.0,
+            run: 30.0,
+        };
+        let setup = Setup {
+            workers,
+            producers,
+            pools: 1,
+            choice: Choice::ByThread,
+            task,
+        };
+        efficiency_of_futures(&rounds, transfer, &setup)
+    }
+
+    #[test]
+    fn a_worker_of_futures_shares_its_section_among_those_of_a_round() {
+        // Its producer is as fast: 50 ns.
+        let share = run_futures(1, 4, 1_000.0, 0.0);
+        let limit = 1_000.0 / (1_000.0 + 30.0 + 2.0 * 10.0 + 40.0 / 64.0);
+        assert!((share - limit).abs() < 0.01, "{share} of {limit}");
+    }
+
+    #[test]
+    fn the_lock_of_all_workers_and_producers_limits_a_pool_of_futures() {
+        // For each of 64 workers, 1 future in a round: its push and its round with two lines, and two lines for a push after
+        // another producer's.
+        let share = run_futures(64, 16, 1_000.0, 50.0);
+        let limit = |lines: f64| 1_000.0 / (64.0 * (50.0 + 40.0 + 20.0 + lines * 50.0));
+        let (least, most) = (limit(4.0), limit(2.0));
+        assert!(
+            least < share && share < most,
+            "{share} of {least} to {most}"
+        );
+        assert!(run_futures(64, 16, 100_000.0, 50.0) > 0.97);
     }
 
     #[test]

@@ -30,11 +30,11 @@
 //! One pool keeps all workers busy if tasks take longer than 0.6 us per worker: 5 us with 8 workers, 60 us with 100 on
 //! processors of several dies, a third of that on one mesh. With shorter tasks on dozens of cores, a `MultiPool` of four allows
 //! a quarter of that length; more pools help only if each group of submitters has one of its own. On few cores a `MultiPool`
-//! does not pay.
+//! does not pay. An `AsyncPool` needs futures of about the length that one pool needs.
 //!
 //! ```text
 //! shortest tasks that keep the workers of 128 cores 90 % busy (simulated, 110 ns per cache line)
-//! one pool                   #################################################### 54 us
+//! one pool, an `AsyncPool`   #################################################### 54 us
 //! 4 pools in turn            ############# 13 us
 //! 16 pools in turn           ########### 11 us
 //! a pool per two submitters  ### 3.4 us
