@@ -129,6 +129,7 @@ pub(crate) fn package(folder: &str) -> &str {
         "durable-queue-postgres" => "anthill-durable-queue-postgres",
         "durable-queue-redis" => "anthill-durable-queue-redis",
         "durable-queue-sqlite" => "anthill-durable-queue-sqlite",
+        "durable-queue-testing" => "anthill-durable-queue-testing",
         other => other,
     }
 }

@@ -1,6 +1,6 @@
 //! Shared by the stores' tests: common test cases, and the servers.
 //!
-//! The tests in `tests/` run on all stores. The contract itself is tested by [`durable_queue::conformance`].
+//! The tests in `tests/` run on all stores. The contract itself is tested by [`durable_queue_testing::conformance`].
 #![expect(
     missing_docs,
     missing_debug_implementations,

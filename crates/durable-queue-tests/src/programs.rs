@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::time::Duration;
 
 use durable_queue::store::{Act, Claim, Claimed, Keep, Lease, ListedJob, Settle, Verdict};
-use durable_queue::testing::ManualStoreClock;
 use durable_queue::{
     JobId, Limit, Merge, NewJob, Store, StoreClock, StoreTime, Token, When, Which,
 };
+use durable_queue_testing::ManualStoreClock;
 use testkit::Rng;
 
 use crate::rules::{HORIZON, QUEUE, Rules, Sleeper};

@@ -9,8 +9,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use durable_queue::store::{Claim, Lease};
-use durable_queue::testing::{ManualStoreClock, SimStore};
 use durable_queue::{Builder, DurableQueue, FastSlow, LEASE, Store};
+use durable_queue_testing::{ManualStoreClock, SimStore};
 use sync_shim::{Alarm, Clock, ManualClock, Parker};
 use tempfile::TempDir;
 

@@ -37,8 +37,8 @@
 //! | `durable_queue_postgres` | a database of `PostgreSQL` |
 //! | `durable_queue_redis` | the memory of Redis or Valkey |
 //!
-//! The packages are called `anthill-durable-queue-sqlite`, and so on. [`conformance`] contains the tests that
-//! every store has to pass.
+//! The packages are called `anthill-durable-queue-sqlite`, and so on. `durable_queue_testing` contains the tests that
+//! every store has to pass, and a simulated store for tests of your own.
 //!
 //! # When not to use it
 //! - For jobs that need not survive a restart: [`delay_queue::DelayQueue`] costs a thousandth.
@@ -174,79 +174,27 @@
 //! | `async` | no | async handlers: `WorkerBuilder::run_async`, `WorkerBuilder::start_async` |
 //! | `cron` | no | [`Schedule`]: jobs that repeat |
 //! | `json` | no | `Json<T>`: payloads of any type that serde knows |
-//! | `testing` | no | [`testing`]: a store that fails on request. [`conformance`]: the tests that every store has to pass |
-#![cfg_attr(
-    not(all(feature = "async", feature = "testing")),
-    allow(rustdoc::broken_intra_doc_links)
-)]
+#![cfg_attr(not(feature = "async"), allow(rustdoc::broken_intra_doc_links))]
 #![forbid(unsafe_code)]
 
-mod asynchronous;
-mod batch;
-mod builder;
-mod call;
-mod calls;
-mod claimed;
-mod clock;
-mod combine;
-mod command;
-mod config;
-#[cfg(feature = "testing")]
-pub mod conformance;
-mod control;
+mod api;
+mod engine;
 mod error;
-mod failures;
-#[cfg(feature = "async")]
-mod handler;
-mod hooks;
-mod horizon;
 pub mod internals;
-mod job;
-mod kept;
-mod kind;
-mod kinds;
-mod lanes;
-mod limit;
-mod notify;
-mod offset;
-mod pace;
-mod payload;
-mod plan;
-mod policy;
-mod pump;
-mod pumps;
-mod push_in;
-mod queue;
-mod reply;
-mod result;
-#[cfg(feature = "async")]
-mod run;
-mod running;
-mod schedule;
-#[cfg(feature = "async")]
-mod set;
-mod shared;
-mod signals;
-mod stats;
 pub mod store;
-mod take;
-#[cfg(feature = "testing")]
-pub mod testing;
 mod threads;
-mod time;
-mod time_limit;
-mod worker;
+mod work;
 
 #[cfg(feature = "json")]
-pub use self::payload::Json;
+pub use self::store::payload::Json;
 #[cfg(feature = "cron")]
-pub use self::schedule::{Schedule, ScheduleError};
+pub use self::store::schedule::{Schedule, ScheduleError};
 #[cfg(feature = "async")]
 pub use self::{
-    handler::Job,
-    kinds::{AsyncKinds, KindRun},
-    run::Run,
-    worker::Context,
+    work::handler::Job,
+    work::kinds::{AsyncKinds, KindRun},
+    work::run::Run,
+    work::worker::Context,
 };
 pub use dedup_queue::{
     Exponential, FastSlow, Jitter, Jittered, MaxOf, RateLimiter, TokenBucket, WithMaxWait,
@@ -254,40 +202,42 @@ pub use dedup_queue::{
 pub use sync_shim::Timeout;
 
 pub use self::{
-    batch::Push,
-    builder::{BuildError, Builder},
-    call::{CALL_KEEP_ALIVE, CALL_THREADS, CallFuture},
-    claimed::Claimed,
-    config::{
+    api::batch::Push,
+    api::builder::{BuildError, Builder},
+    api::kind::{Kind, KindOptions, NoKinds},
+    api::push_in::{Answer, Async, Blocking, Mode, Parameter, PushIn, PushStatement, SqlStore},
+    api::queue::{CancelError, DurableQueue, ShutDown},
+    api::result::{FIRST_LOOK, LONGEST_LOOK, ResultError},
+    api::take::{TakeFuture, TakeManyFuture},
+    engine::claimed::Claimed,
+    engine::config::{
         FIRST_BACK_OFF, LEASE, LONGEST_BACK_OFF, LONGEST_LEASE, MAX_ATTEMPTS, MOST_JOBS,
         SHORTEST_PATIENCE,
     },
+    engine::hooks::{
+        AttemptEnd, AttemptHook, AttemptStart, Hooks, LONGEST_CONTEXT, Outcome, Pushed,
+    },
+    engine::horizon::{HORIZON, LONGEST_HORIZON},
+    engine::kept::{LONGEST_RESULT, SetResultError},
+    engine::policy::JobPolicy,
+    engine::pump::{CANCEL_PAUSE, DONE_BATCH, FIRST_PAUSE, LONGEST_PAUSE, SAFETY_LOOK},
+    engine::signals::SignalFuture,
+    engine::stats::Stats,
     error::{CarriedOut, ErrorKind, LONGEST_ERROR, PushError, SettleError, StoreError, TakeError},
-    failures::{Failure, MOST_FAILURES},
-    hooks::{AttemptEnd, AttemptHook, AttemptStart, Hooks, LONGEST_CONTEXT, Outcome, Pushed},
-    horizon::{HORIZON, LONGEST_HORIZON},
-    job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Retried, Token, Which},
-    kept::{LONGEST_RESULT, SetResultError},
-    kind::{Kind, KindOptions, NoKinds},
-    kinds::BlockingKinds,
-    lanes::LINE,
-    limit::{Limit, StartRate},
-    notify::{Notifier, Notifiers, Registration},
-    payload::{DecodeError, EncodeError, Payload},
-    policy::JobPolicy,
-    pump::{CANCEL_PAUSE, DONE_BATCH, FIRST_PAUSE, LONGEST_PAUSE, SAFETY_LOOK},
-    pumps::PUMP_THREADS,
-    push_in::{Answer, Async, Blocking, Mode, Parameter, PushIn, PushStatement, SqlStore},
-    queue::{CancelError, DurableQueue, ShutDown},
-    reply::SettleFuture,
-    result::{FIRST_LOOK, LONGEST_LOOK, ResultError},
-    signals::SignalFuture,
-    stats::Stats,
+    store::failures::{Failure, MOST_FAILURES},
+    store::job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Retried, Token, Which},
+    store::limit::{Limit, StartRate},
+    store::notify::{Notifier, Notifiers, Registration},
+    store::payload::{DecodeError, EncodeError, Payload},
+    store::time::{StoreClock, StoreTime, WallClock, When},
     store::{DoneJob, Fate, Store},
-    take::{TakeFuture, TakeManyFuture},
     threads::Threads,
-    time::{StoreClock, StoreTime, WallClock, When},
-    worker::{NoContext, StartError, Worker, WorkerBuilder},
+    threads::call::{CALL_KEEP_ALIVE, CALL_THREADS, CallFuture},
+    threads::pumps::PUMP_THREADS,
+    threads::reply::SettleFuture,
+    work::kinds::BlockingKinds,
+    work::lanes::LINE,
+    work::worker::{NoContext, StartError, Worker, WorkerBuilder},
 };
 
 // Compiles and runs the README's examples.

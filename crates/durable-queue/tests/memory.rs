@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
-use durable_queue::testing::{ManualStoreClock, SimStore};
 use durable_queue::{DurableQueue, When, Worker};
+use durable_queue_testing::{ManualStoreClock, SimStore};
 use sync_shim::ManualClock;
 use testkit::{BYTES, CountingAllocator};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ::postgres::Client;
 use ::postgres::fallible_iterator::FallibleIterator as _;
-use durable_queue::testing::ManualStoreClock;
+use durable_queue_testing::ManualStoreClock;
 use durable_queue::{DurableQueue, Merge, NewJob, Notifier, PushIn, Reset, Store, StoreTime, When};
 
 use super::Database;

@@ -32,8 +32,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use ::postgres::{Client, NoTls};
-use durable_queue::conformance::Fixture;
-use durable_queue::testing::{ManualStoreClock, SimStore};
+use durable_queue_testing::conformance::Fixture;
+use durable_queue_testing::{ManualStoreClock, SimStore};
 use durable_queue::{Cancelled, NewJob, Store as _, Which};
 use durable_queue_postgres::PostgresOptions;
 use durable_queue_postgres::PostgresStore;
@@ -173,8 +173,8 @@ impl Fixture for Database {
 mod conformance {
     use super::Database;
 
-    durable_queue::conformance_tests!(if Database::with_manual_clock());
-    durable_queue::conformance_tests!(limits if Database::with_manual_clock());
+    durable_queue_testing::conformance_tests!(if Database::with_manual_clock());
+    durable_queue_testing::conformance_tests!(limits if Database::with_manual_clock());
 }
 
 #[test]

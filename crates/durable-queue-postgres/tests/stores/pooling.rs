@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use ::postgres::config::SslMode;
 use ::postgres::{Client, Config, NoTls};
-use durable_queue::conformance::Fixture;
+use durable_queue_testing::conformance::Fixture;
 use durable_queue::{
     CarriedOut, Claimed, DurableQueue, ErrorKind, Notifier, ShutDown, Store, Worker,
 };
@@ -202,8 +202,8 @@ impl Fixture for Pooled {
 mod conformance {
     use super::Pooled;
 
-    durable_queue::conformance_tests!(if Pooled::with_manual_clock());
-    durable_queue::conformance_tests!(limits if Pooled::with_manual_clock());
+    durable_queue_testing::conformance_tests!(if Pooled::with_manual_clock());
+    durable_queue_testing::conformance_tests!(limits if Pooled::with_manual_clock());
 }
 
 fn opened_through(mode: &str) -> Option<Result<PostgresStore, durable_queue::StoreError>> {

@@ -3,7 +3,7 @@
 use std::thread;
 
 use ::postgres::{Client, NoTls};
-use durable_queue::conformance::Fixture as _;
+use durable_queue_testing::conformance::Fixture as _;
 use durable_queue::store::{Act, Claim, Settle};
 use durable_queue::{
     Cancelled, JobId, Merge, NewJob, PushIn, Put, Reset, Store, Token, When, Which,

@@ -4,9 +4,9 @@
 use std::thread;
 use std::time::Duration;
 
-use durable_queue::conformance::Fixture as _;
+use durable_queue_testing::conformance::Fixture as _;
 use durable_queue::store::{Act, Claim, Settle};
-use durable_queue::testing::ManualStoreClock;
+use durable_queue_testing::ManualStoreClock;
 use durable_queue::{JobId, Merge, NewJob, Put, Store, Token, When};
 use testkit::{LIMIT, watchdog};
 

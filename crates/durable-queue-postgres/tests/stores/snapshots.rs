@@ -4,9 +4,9 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use ::postgres::Client;
-use durable_queue::conformance::Fixture as _;
+use durable_queue_testing::conformance::Fixture as _;
 use durable_queue::store::{Act, Claim, Claimed, Settle};
-use durable_queue::testing::ManualStoreClock;
+use durable_queue_testing::ManualStoreClock;
 use durable_queue::{Limit, NewJob, Notifier, Reset, Store, StoreTime};
 use durable_queue_postgres::PostgresStore;
 

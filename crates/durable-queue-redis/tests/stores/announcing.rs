@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ::redis::{Connection, Msg, Value, cmd};
 use durable_queue::store::Claim;
-use durable_queue::testing::ManualStoreClock;
+use durable_queue_testing::ManualStoreClock;
 use durable_queue::{DurableQueue, JobId, NewJob, Notifier, Reset, Store, StoreTime, Token, When};
 
 use super::Keys;

@@ -7,10 +7,10 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use ::redis::cmd;
-use durable_queue::conformance::Fixture;
+use durable_queue_testing::conformance::Fixture;
 use durable_queue::internals::ANYTHING;
 use durable_queue::store::{Act, Settle, Verdict};
-use durable_queue::testing::ManualStoreClock;
+use durable_queue_testing::ManualStoreClock;
 use durable_queue::{
     CarriedOut, DurableQueue, ErrorKind, NewJob, Notifier, Store, StoreTime, When,
 };
@@ -92,8 +92,8 @@ impl Fixture for Keys {
 mod conformance {
     use super::Keys;
 
-    durable_queue::conformance_tests!(if Keys::new());
-    durable_queue::conformance_tests!(limits if Keys::new());
+    durable_queue_testing::conformance_tests!(if Keys::new());
+    durable_queue_testing::conformance_tests!(limits if Keys::new());
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use ::redis::cmd;
-use durable_queue::conformance::Fixture as _;
+use durable_queue_testing::conformance::Fixture as _;
 use durable_queue::store::{Act, Lease, PARK_LIMIT, Verdict};
-use durable_queue::testing::{ManualStoreClock, SimStore};
+use durable_queue_testing::{ManualStoreClock, SimStore};
 use durable_queue::{ErrorKind, JobId, Limit, NewJob, Reset, Store, When};
 use durable_queue_redis::KEY_LIMIT;
 use sync_shim::ManualClock;

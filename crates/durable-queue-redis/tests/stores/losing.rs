@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use ::redis::cmd;
-use durable_queue::conformance::Fixture as _;
+use durable_queue_testing::conformance::Fixture as _;
 use durable_queue::store::{Act, DeadJob, Verdict};
 use durable_queue::{Cancelled, DurableQueue, JobId, NewJob, Put, Store};
 use durable_queue_redis::RedisStore;

@@ -26,8 +26,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use ::redis::{Client, Cmd, Connection, FromRedisValue, cmd};
-use durable_queue::conformance::Fixture;
-use durable_queue::testing::{ManualStoreClock, SimStore};
+use durable_queue_testing::conformance::Fixture;
+use durable_queue_testing::{ManualStoreClock, SimStore};
 use durable_queue_redis::RedisOptions;
 use durable_queue_redis::RedisStore;
 
@@ -169,8 +169,8 @@ impl Fixture for Keys {
 mod conformance {
     use super::Keys;
 
-    durable_queue::conformance_tests!(if Keys::with_manual_clock());
-    durable_queue::conformance_tests!(limits if Keys::with_manual_clock());
+    durable_queue_testing::conformance_tests!(if Keys::with_manual_clock());
+    durable_queue_testing::conformance_tests!(limits if Keys::with_manual_clock());
 }
 
 #[test]

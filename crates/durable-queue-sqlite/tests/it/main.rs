@@ -15,8 +15,8 @@ mod twin;
 use std::fs;
 use std::time::Duration;
 
-use durable_queue::conformance::Fixture;
-use durable_queue::testing::ManualStoreClock;
+use durable_queue_testing::conformance::Fixture;
+use durable_queue_testing::ManualStoreClock;
 use durable_queue::{
     Cancelled, CarriedOut, DurableQueue, ErrorKind, Merge, NewJob, PushIn, Store, StoreError, When,
 };
@@ -67,8 +67,8 @@ impl Fixture for File {
     }
 }
 
-durable_queue::conformance_tests!(file);
-durable_queue::conformance_tests!(limits file);
+durable_queue_testing::conformance_tests!(file);
+durable_queue_testing::conformance_tests!(limits file);
 
 const JOB: NewJob<'_> = NewJob {
     payload: b"job",

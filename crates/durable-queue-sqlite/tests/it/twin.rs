@@ -1,6 +1,6 @@
 //! Random programs on `SQLite` and on the simulated store: all results are equal.
 
-use durable_queue::testing::SimStore;
+use durable_queue_testing::SimStore;
 use durable_queue_sqlite::SqliteStore;
 
 use crate::programs::{self, ProgramClock, Watched};

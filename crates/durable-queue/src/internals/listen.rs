@@ -21,13 +21,13 @@ use sync_shim::thread::{ThreadOptions, spawn_service};
 use sync_shim::{Clock as _, Mutex, Parker};
 
 use super::Own;
-use crate::clock::SharedClock;
+use crate::engine::pump::{FIRST_PAUSE, LONGEST_PAUSE};
 use crate::error::StoreError;
-use crate::job::Token;
-use crate::notify::{ANYTHING, Notifier, Notifiers, Registration};
-use crate::pump::{FIRST_PAUSE, LONGEST_PAUSE};
+use crate::store::job::Token;
+use crate::store::notify::{ANYTHING, Notifier, Notifiers, Registration};
+use crate::store::time::StoreTime;
 use crate::store::{Result, Watch};
-use crate::time::StoreTime;
+use crate::threads::clock::SharedClock;
 
 /// Time of silence after which the listening session is probed. A connection may be cut, or lead through a
 /// pooler that loses subscriptions, without a sign.

@@ -27,8 +27,8 @@ pub use self::own::Own;
 pub use self::sizes::Sizes;
 pub use self::slots::{Caller, Slots};
 pub use self::version::Version;
-pub use crate::clock::SharedClock;
-pub use crate::notify::ANYTHING;
+pub use crate::store::notify::ANYTHING;
+pub use crate::threads::clock::SharedClock;
 
 use crate::store::Result;
 
@@ -37,7 +37,7 @@ use crate::store::Result;
 /// # Errors
 /// If it panics. The error says that the call may have been carried out.
 pub fn called<R>(call: impl FnOnce() -> Result<R>) -> Result<R> {
-    crate::pump::called(call)
+    crate::engine::pump::called(call)
 }
 
 /// Error text of both clients, which do not distinguish the two causes.

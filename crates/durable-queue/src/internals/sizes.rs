@@ -1,8 +1,8 @@
 //! Size limits of pushes, for servers that would fail on larger ones, or report an ambiguous error.
 
 use crate::error::{ErrorKind, StoreError};
-use crate::job::NewJob;
 use crate::store::Result;
+use crate::store::job::NewJob;
 
 /// Maximum sizes in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,7 @@ impl Sizes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::When;
+    use crate::store::time::When;
 
     #[test]
     fn each_part_of_a_push_has_a_limit() {

@@ -1,8 +1,8 @@
 //! Batched pushes, whose jobs have their own keys, policies and urgency.
 
-use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{CarriedOut, DurableQueue, ErrorKind, Merge, Push, Put, Store, When};
 use durable_queue_sqlite::SqliteStore;
+use durable_queue_testing::{Call, Fault, SimStore};
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::support::{Folder, LONG, SECOND, Time, job};

@@ -8,11 +8,11 @@ use std::thread;
 use std::time::Duration;
 
 use durable_queue::store::{Act, Claim, JobState, Settle};
-use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{
     CANCEL_PAUSE, Cancelled, Claimed, DurableQueue, ErrorKind, FIRST_PAUSE, HORIZON, LEASE, Merge,
     Retried, ShutDown, When, Worker,
 };
+use durable_queue_testing::{Call, Fault, SimStore};
 use testkit::{Gate, block_on};
 
 use crate::support::{LONG, SECOND, Time, job, on_thread, steal};

@@ -6,11 +6,11 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use durable_queue::store::JobState;
-use durable_queue::testing::SimStore;
 use durable_queue::{
     Claimed, DurableQueue, HORIZON, LEASE, SAFETY_LOOK, Store, StoreClock, StoreTime, When,
 };
 use durable_queue_sqlite::SqliteStore;
+use durable_queue_testing::SimStore;
 use sync_shim::{Clock as _, ManualClock};
 
 use crate::support::{Folder, SECOND, Time, job, on_thread, steal};

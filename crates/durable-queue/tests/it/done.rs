@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
-use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{
     Cancelled, Claimed, DONE_BATCH, DoneJob, DurableQueue, ErrorKind, FIRST_LOOK, Fate, JobId,
     LONGEST_LOOK, LONGEST_RESULT, ResultError, SAFETY_LOOK, SetResultError, ShutDown, Store, When,
     Worker,
 };
+use durable_queue_testing::{Call, Fault, SimStore};
 use sync_shim::Clock;
 use testkit::block_on;
 

@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 
 use async_pool::AsyncPool;
 use durable_queue::store::JobState;
-use durable_queue::testing::SimStore;
 use durable_queue::{
     DurableQueue, Job, LEASE, SAFETY_LOOK, SettleError, ShutDown, Store, TakeError, When, Worker,
 };
 use durable_queue_sqlite::SqliteStore;
+use durable_queue_testing::SimStore;
 use sync_shim::{Alarm, Clock, ManualClock, Parker};
 use testkit::{CountingWaker, DropCounter, Gate, PanicOnDrop, block_on};
 

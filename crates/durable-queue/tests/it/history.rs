@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::thread;
 
 use durable_queue::store::Act;
-use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{
     Claimed, DecodeError, DurableQueue, EncodeError, FIRST_PAUSE, Failure, LONGEST_ERROR,
     MOST_FAILURES, Payload, Retried, ShutDown, Store, StoreClock as _, When, Worker,
 };
+use durable_queue_testing::{Call, Fault, SimStore};
 use testkit::block_on;
 
 use crate::support::{LONG, SECOND, Time, job, on_thread, steal};

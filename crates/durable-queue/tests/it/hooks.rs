@@ -6,12 +6,12 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{
     AttemptEnd, AttemptHook, AttemptStart, Cancelled, Claimed, DecodeError, DurableQueue,
     EncodeError, ErrorKind, Hooks, JobPolicy, Kind, LEASE, LONGEST_CONTEXT, Merge, Outcome,
     Payload, Push, Pushed, Retried, ShutDown, StoreTime, When, Worker,
 };
+use durable_queue_testing::{Call, Fault, SimStore};
 use testkit::block_on;
 
 use crate::support::{LONG, SECOND, Time, job};

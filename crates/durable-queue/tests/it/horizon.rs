@@ -6,8 +6,8 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use durable_queue::store::JobState;
-use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{BuildError, Builder, DurableQueue, HORIZON, LEASE, LONGEST_HORIZON, When};
+use durable_queue_testing::{Call, Fault, SimStore};
 use sync_shim::Clock as _;
 
 use crate::support::{SECOND, Time, job};

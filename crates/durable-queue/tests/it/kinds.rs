@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use async_pool::AsyncPool;
 use durable_queue::store::JobState;
-use durable_queue::testing::SimStore;
 use durable_queue::{
     AttemptHook, AttemptStart, Claimed, DecodeError, DurableQueue, EncodeError, HORIZON, Hooks,
     Job, JobPolicy, Json, Kind, KindOptions, LINE, Merge, Payload, Push, Retried, ShutDown, Store,
     TakeError, When, Worker,
 };
 use durable_queue_sqlite::SqliteStore;
+use durable_queue_testing::SimStore;
 use testkit::{Gate, block_on};
 
 use crate::latch::Latch;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{DurableQueue, LEASE, Limit, Merge, NewJob, Store, When};
+use durable_queue_testing::{Call, Fault, SimStore};
 
 use sync_shim::Clock as _;
 

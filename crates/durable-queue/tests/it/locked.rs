@@ -1,7 +1,7 @@
 //! Jobs locked by another transaction are skipped, and retried at increasing intervals.
 
-use durable_queue::testing::SimStore;
 use durable_queue::{DurableQueue, HORIZON, When};
+use durable_queue_testing::SimStore;
 use sync_shim::Clock as _;
 
 use crate::support::{SECOND, Time, job, on_thread};

@@ -6,8 +6,8 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use durable_queue::store::JobState;
-use durable_queue::testing::SimStore;
 use durable_queue::{DurableQueue, HORIZON, When};
+use durable_queue_testing::SimStore;
 
 use sync_shim::Clock as _;
 

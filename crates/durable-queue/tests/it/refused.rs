@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use durable_queue::store::{Act, Claim, Settle};
-use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{
     Claimed, DurableQueue, ErrorKind, FIRST_PAUSE, HORIZON, JobId, LEASE, Retried, SettleError,
     When,
 };
+use durable_queue_testing::{Call, Fault, SimStore};
 
 use crate::support::{SECOND, Time, job, on_thread};
 

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use durable_queue::testing::{Call, Fault, ManualStoreClock, SimStore};
 use durable_queue::{
     Cancelled, DurableQueue, Put, Retried, Schedule, ScheduleError, SettleError, ShutDown, Store,
     StoreTime,
 };
+use durable_queue_testing::{Call, Fault, ManualStoreClock, SimStore};
 use jiff::Timestamp;
 
 use crate::support::{LONG, SECOND, Time, job, on_thread};

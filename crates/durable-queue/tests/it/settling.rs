@@ -10,11 +10,11 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use durable_queue::store::{JobState, ListedJob};
-use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{
     CarriedOut, DecodeError, DurableQueue, EncodeError, ErrorKind, FIRST_BACK_OFF, Json,
     LONGEST_BACK_OFF, MAX_ATTEMPTS, Payload, Retried, ShutDown, TakeError, TakeFuture, When,
 };
+use durable_queue_testing::{Call, Fault, SimStore};
 use testkit::block_on;
 
 use crate::support::{LONG, SECOND, Time, job, on_thread};

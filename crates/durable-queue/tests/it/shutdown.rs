@@ -6,8 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use durable_queue::store::JobState;
-use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{FIRST_PAUSE, HORIZON, LEASE, SettleError, ShutDown, TakeError, When};
+use durable_queue_testing::{Call, Fault, SimStore};
 use sync_shim::Clock as _;
 use testkit::Gate;
 

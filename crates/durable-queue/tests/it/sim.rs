@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use durable_queue::conformance::Fixture;
-use durable_queue::testing::{ManualStoreClock, SimStore};
+use durable_queue_testing::conformance::Fixture;
+use durable_queue_testing::{ManualStoreClock, SimStore};
 use durable_queue_tests::anywhere::works_on_any_thread;
 use sync_shim::ManualClock;
 
@@ -36,8 +36,8 @@ impl Fixture for Sim {
     }
 }
 
-durable_queue::conformance_tests!(sim);
-durable_queue::conformance_tests!(limits sim);
+durable_queue_testing::conformance_tests!(sim);
+durable_queue_testing::conformance_tests!(limits sim);
 
 #[test]
 fn a_simulated_store_works_on_any_thread() {

@@ -6,8 +6,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use durable_queue::store::JobState;
-use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{Cancelled, HORIZON, Merge, Put, Reset, SAFETY_LOOK, TakeError, When};
+use durable_queue_testing::{Call, Fault, SimStore};
 use testkit::{CountingWaker, block_on};
 
 use crate::support::{SECOND, Time, job, on_thread};

@@ -5,8 +5,8 @@ use std::task::{Context, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{DurableQueue, HORIZON, PUMP_THREADS, ShutDown, TakeError, Threads, When};
+use durable_queue_testing::{Call, Fault, SimStore};
 use testkit::Gate;
 
 use crate::support::{ClockTrap, LONG, SECOND, Time, job, on_thread};

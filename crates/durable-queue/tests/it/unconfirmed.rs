@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use durable_queue::store::JobState;
-use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{Cancelled, Claimed, DurableQueue, HORIZON, LEASE, Merge, Put, Reset, When};
+use durable_queue_testing::{Call, Fault, SimStore};
 use sync_shim::Clock as _;
 use testkit::Gate;
 

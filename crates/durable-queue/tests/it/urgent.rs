@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{DurableQueue, FIRST_PAUSE, HORIZON, Merge, Store, When};
 use durable_queue_sqlite::SqliteStore;
+use durable_queue_testing::{Call, Fault, SimStore};
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::support::{Folder, SECOND, Time, job, on_thread};

@@ -14,12 +14,12 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use durable_queue::store::JobState;
-use durable_queue::testing::SimStore;
 use durable_queue::{
     BuildError, Builder, CancelError, DecodeError, DurableQueue, EncodeError, LONGEST_ERROR,
     LONGEST_LEASE, Payload, Reset, Retried, SettleError, ShutDown, StoreTime, TakeError, When,
     Worker,
 };
+use durable_queue_testing::SimStore;
 use sync_shim::Clock;
 use testkit::block_on;
 

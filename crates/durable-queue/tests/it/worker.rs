@@ -10,10 +10,10 @@ use std::thread;
 use std::time::Duration;
 
 use durable_queue::store::JobState;
-use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{
     Claimed, DurableQueue, Merge, SHORTEST_PATIENCE, ShutDown, Store, When, Worker,
 };
+use durable_queue_testing::{Call, Fault, SimStore};
 use testkit::Gate;
 
 use crate::support::{LONG, SECOND, Time, job};

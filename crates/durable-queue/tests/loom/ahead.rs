@@ -1,7 +1,7 @@
 //! The start of a job claimed ahead, racing a cancel, a reset and a merge.
 
-use durable_queue::testing::{Call, Fault};
 use durable_queue::{Cancelled, HORIZON, LEASE, Put, Reset};
+use durable_queue_testing::{Call, Fault};
 use sync_shim::model::check;
 
 use super::{

@@ -1,7 +1,7 @@
 //! The end of a lease, racing a settle, an extension and a renewal.
 
-use durable_queue::testing::{Call, Fault};
 use durable_queue::{FIRST_PAUSE, LEASE, SettleError, When};
+use durable_queue_testing::{Call, Fault};
 use sync_shim::model::check;
 
 use super::{FAULTS, fails, is_error, steal, world, world_built, world_with};

@@ -27,11 +27,11 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, Wake, Waker};
 
 use durable_queue::store::{Claim, Turn};
-use durable_queue::testing::{Call, Fault, ManualStoreClock, SimStore};
 use durable_queue::{
     Builder, DurableQueue, ErrorKind, FIRST_PAUSE, HORIZON, LEASE, Merge, Put, SettleError,
     ShutDown, Store, Token, When,
 };
+use durable_queue_testing::{Call, Fault, ManualStoreClock, SimStore};
 use sync_shim::model::{JoinHandle, check, spawn};
 use sync_shim::{ManualClock, Parker};
 

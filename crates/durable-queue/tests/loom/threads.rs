@@ -4,8 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Waker};
 
-use durable_queue::testing::{ManualStoreClock, SimStore};
 use durable_queue::{DurableQueue, LEASE, ShutDown, TakeFuture, Threads, When};
+use durable_queue_testing::{ManualStoreClock, SimStore};
 use sync_shim::ManualClock;
 use sync_shim::model::spawn;
 

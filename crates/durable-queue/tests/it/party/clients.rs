@@ -5,8 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use durable_queue::store::JobState;
-use durable_queue::testing::Fault;
 use durable_queue::{Cancelled, CarriedOut, Put, StoreError, When};
+use durable_queue_testing::Fault;
 
 use super::program::{Fate, Op, Policy, Program};
 use super::world::{DOUBLED, LAST, Queue, World, lineage};

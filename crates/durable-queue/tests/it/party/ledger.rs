@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-use durable_queue::testing::ManualStoreClock;
 use durable_queue::{Claimed, JobId, Put, SettleError, StoreClock, StoreTime};
+use durable_queue_testing::ManualStoreClock;
 
 use super::world::Setup;
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use durable_queue::ErrorKind;
-use durable_queue::testing::{Call, Fault};
+use durable_queue_testing::{Call, Fault};
 use testkit::Rng;
 
 use self::program::{Fate, Op, Program};

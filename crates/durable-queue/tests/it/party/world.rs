@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
-use durable_queue::testing::{Call, Fault, SimStore};
 use durable_queue::{Cancelled, Claimed, DurableQueue, Retried, SettleError, StoreTime, TakeError};
+use durable_queue_testing::{Call, Fault, SimStore};
 use testkit::{Rng, block_on};
 
 use super::ledger::{Holding, Ledger};
