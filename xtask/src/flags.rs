@@ -85,7 +85,7 @@ xflags::xflags! {
         /// through an upgrade and a rollback: first without kills, then with kills, half of them of
         /// older processes.
         cmd versions {
-            /// The commit of the older version (default: the recorded one).
+            /// The commit of the older version (default: the last release).
             optional --old commit: String
             /// Only on this store: sqlite, postgres or redis.
             optional --on store: String

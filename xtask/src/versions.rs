@@ -1,10 +1,10 @@
-//! `cargo xtask versions`: processes of an older version of durable-queue and of this one share a
+//! `cargo xtask versions`: processes of the last release of durable-queue and of this tree share a
 //! store, as during a rolling upgrade and after a rollback.
 //!
-//! The tree of the older version is taken from git's history, and gets the program of this tree's
-//! `crates/durable-queue-tests/tests/crash`: the same source except for a file of imports, built
-//! with each version of the crates. Nothing is downloaded. If the history lacks the commit, nothing
-//! runs.
+//! The release is the newest tag `v*`. Its tree is taken from git's history, and gets the program of
+//! this tree's `crates/durable-queue-tests/tests/crash`: the same source except for a file of
+//! imports, built with each version of the crates. Nothing is downloaded. Before the first release,
+//! and without its commit, nothing runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,39 +22,15 @@ use crate::stores;
 use crate::test::WHOLE;
 use crate::workspace::{Workspace, package};
 
-/// The older version. Its stores record the oldest version that may work on them
-/// (`durable_queue::internals::Version`): version 8 of `PostgreSQL`'s tables, 6 of `SQLite`'s and 3
-/// of Redis's keys.
-///
-/// It changes when a store's `OLDEST` is raised, to the commit that raises it.
-const OLD: &str = "7558de2036abd0165cd60231eade98080aa95170";
 const KILLS: u64 = 12;
 const SEED: u64 = 1;
 /// Ends only processes that hang in spite of the programs' own limits, which report the place.
 const LIMIT: Duration = Duration::from_secs(600);
 /// The sources of the program, which are copied to the older tree.
 const PROGRAM: [&str; 3] = ["tests/crash", "src/address.rs", "src/databases.rs"];
-const FROM: &str = "crates/durable-queue-tests";
-const TO: &str = "crates/durable-queue";
-/// The file that differs in the older tree, in which the stores were features of one crate.
-const IMPORTS: (&str, &str) = (
-    "tests/crash/version.rs",
-    r#"#[path = "../servers/address.rs"]
-mod address;
-#[path = "../servers/databases.rs"]
-pub(crate) mod databases;
-
-pub(crate) use durable_queue::{PostgresStore, RedisStore, SqliteStore};
-pub(crate) use {postgres, redis, rusqlite};
-
-pub(crate) fn retry_after<T>(
-    job: durable_queue::Claimed<T>,
-    delay: std::time::Duration,
-) -> Result<(), durable_queue::SettleError> {
-    job.retry_after(delay).map(drop)
-}
-"#,
-);
+const PACKAGE: &str = "crates/durable-queue-tests";
+/// Each tree has its own.
+const IMPORTS: &str = "tests/crash/version.rs";
 const STORES: [&str; 3] = ["sqlite", "postgres", "redis"];
 
 /// On each store: the phases of a rolling upgrade without kills, then kills of processes of both
@@ -65,11 +41,9 @@ pub(crate) fn run(workspace: &Workspace, flags: &flags::Versions) -> Result<()> 
     let stores: Vec<&str> = STORES.iter().filter(wanted).copied().collect();
     let known = STORES.join(", ");
     ensure!(!stores.is_empty(), "unknown store; the stores are {known}");
-    let named = flags.old.as_deref().unwrap_or(OLD);
-    let Some(commit) = resolve(workspace, named)? else {
-        ensure!(flags.old.is_none(), "git's history has no commit {named}");
+    let Some(commit) = commit(workspace, flags.old.as_deref())? else {
         println!(
-            "versions: left out, because the local git history (a shallow clone or an archive) has no commit {named}"
+            "versions: left out, because the local git history has no release; `--old HEAD` tries the programs"
         );
         return Ok(());
     };
@@ -113,15 +87,28 @@ fn run_one(workspace: &Workspace, store: &str, name: &str, mut command: Command)
     Ok(())
 }
 
-/// The commit's full name, if it is in the local history.
-fn resolve(workspace: &Workspace, commit: &str) -> Result<Option<String>> {
+/// The full name of the commit, or else of the last release's, if the local history has it.
+fn commit(workspace: &Workspace, named: Option<&str>) -> Result<Option<String>> {
     let shell = workspace.shell()?;
-    let commit = format!("{commit}^{{commit}}");
-    let found = cmd!(shell, "git rev-parse --quiet --verify {commit}");
-    let found = found.quiet().ignore_status().ignore_stderr().output();
-    // Without git there is no history.
-    let found = found.map(|found| String::from_utf8_lossy(&found.stdout).trim().to_owned());
-    Ok(found.ok().filter(|commit| !commit.is_empty()))
+    let read = |command: xshell::Cmd<'_>| {
+        // Without git there is no history.
+        let found = command.quiet().ignore_status().ignore_stderr().read();
+        found.ok().filter(|found| !found.is_empty())
+    };
+    let last = || {
+        let tags = ["--tags", "--abbrev=0", "--match=v[0-9]*"];
+        read(cmd!(shell, "git describe {tags...}"))
+    };
+    let Some(commit) = named.map(str::to_owned).or_else(last) else {
+        return Ok(None);
+    };
+    let found = format!("{commit}^{{commit}}");
+    let found = read(cmd!(shell, "git rev-parse --quiet --verify {found}"));
+    ensure!(
+        named.is_none() || found.is_some(),
+        "git's history has no commit {commit}"
+    );
+    Ok(found)
 }
 
 /// The tree of that commit with this tree's program.
@@ -146,22 +133,12 @@ fn old_tree(workspace: &Workspace, commit: &str) -> Result<Workspace> {
         root: tree,
         target: workspace.target.clone(),
     };
-    let (imports, text) = IMPORTS;
-    for file in workspace.files(FROM)? {
-        let part = file.strip_prefix(FROM)?;
-        if !PROGRAM.iter().any(|of_it| part.starts_with(of_it)) {
-            continue;
+    for file in workspace.files(PACKAGE)? {
+        let part = file.strip_prefix(PACKAGE)?;
+        let is_of_it = PROGRAM.iter().any(|of_it| part.starts_with(of_it));
+        if is_of_it && part != Path::new(IMPORTS) {
+            write_if_changed(&old.root.join(&file), workspace.read(&file)?.as_bytes())?;
         }
-        let text = if part == Path::new(imports) {
-            text.to_owned()
-        } else {
-            workspace.read(&file)?
-        };
-        let place = match part.strip_prefix("src") {
-            Ok(shared) => Path::new("tests/servers").join(shared),
-            Err(_) => part.to_owned(),
-        };
-        write_if_changed(&old.root.join(TO).join(place), text.as_bytes())?;
     }
     Ok(old)
 }

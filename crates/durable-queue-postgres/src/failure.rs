@@ -220,11 +220,6 @@ pub(super) fn is_conflict(error: &postgres::Error) -> bool {
     error.code().is_some_and(|code| conflicts.contains(code))
 }
 
-/// Returns whether the time limit for a lock is over.
-pub(super) fn is_locked(error: &postgres::Error) -> bool {
-    error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
-}
-
 /// Returns whether the session is unusable: it is closed, or its prepared statements are outdated.
 pub(super) fn is_over(error: &postgres::Error) -> bool {
     let Some(db) = error.as_db_error() else {

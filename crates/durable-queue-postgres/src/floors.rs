@@ -1,4 +1,4 @@
-//! The floor of each queue, from which claims continue: the result of the function `turn_10`, lowered by later
+//! The floor of each queue, from which claims continue: the result of the function `turn`, lowered by later
 //! announcements.
 //!
 //! The function finds floors and decides how long they are valid, by the server's clock.

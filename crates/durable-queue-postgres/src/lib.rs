@@ -268,7 +268,7 @@ fn named(which: Which<'_>) -> (Option<i64>, Option<&[u8]>) {
     }
 }
 
-/// Parses the last row of `turn_10`, which is not a lease. Also returns whether to look once more, and whether
+/// Parses the last row of `turn`, which is not a lease. Also returns whether to look once more, and whether
 /// a job has waited for a key that is now free.
 fn summary(row: &Row, settles: usize) -> std::result::Result<(Turn, bool, bool), postgres::Error> {
     let mut verdicts = vec![Verdict::Stale; settles];
@@ -372,7 +372,7 @@ impl Store for PostgresStore {
             if raised {
                 // Finds jobs inserted before other processes could see the raised head: see `announce` in
                 // `enqueue.sql`. If the look fails, the next claim has to look.
-                let looked = self.0.sessions.call(by, "look_9", &[&name, &floor]);
+                let looked = self.0.sessions.call(by, "look", &[&name, &floor]);
                 let looked = looked.and_then(|rows| {
                     let times = |row: &Row| Ok((row.try_get(0)?, row.try_get(1)?));
                     times(one(&rows)?).map_err(unreadable)
@@ -391,7 +391,7 @@ impl Store for PostgresStore {
 
     fn cancel(&self, name: &str, which: Which<'_>) -> Result<Cancelled> {
         let (id, key) = named(which);
-        let rows = self.call(name, "cancel_10", &[&name, &id, &Hidden(key)])?;
+        let rows = self.call(name, "cancel", &[&name, &id, &Hidden(key)])?;
         let Some(row) = rows.first() else {
             return Ok(Cancelled::Never);
         };
@@ -458,7 +458,7 @@ impl Store for PostgresStore {
         self.0.sessions.end_lost(by)?;
         let values: &Values<'_> = &[&name, &Uuid(token), &micros(span)];
         let read = |row: Row| lease(&row, row.try_get(0)?, token);
-        let leases = self.0.sessions.call_for(by, "held_by_10", values, read)?;
+        let leases = self.0.sessions.call_for(by, "held_by", values, read)?;
         let leases = leases.into_iter().collect::<std::result::Result<_, _>>();
         leases.map_err(unreadable)
     }
@@ -518,7 +518,7 @@ impl Store for PostgresStore {
     }
 
     fn stats(&self, name: &str) -> Result<StoreStats> {
-        let rows = self.call(name, "stats_7", &[&name, &i64::from(COUNT_LIMIT)])?;
+        let rows = self.call(name, "stats", &[&name, &i64::from(COUNT_LIMIT)])?;
         let row = one(&rows)?;
         let count = |column: usize| {
             let count = row.try_get::<_, i64>(column)?;
@@ -545,7 +545,7 @@ impl Store for PostgresStore {
         let (due, id) = after.map_or((i64::MIN, i64::MIN), |(due, id)| {
             (due.as_micros(), number(id))
         });
-        let rows = self.call(name, "list_10", &[&name, &due, &id, &i64::from(most)])?;
+        let rows = self.call(name, "list", &[&name, &due, &id, &i64::from(most)])?;
         let jobs = rows.iter().map(listed);
         jobs.collect::<std::result::Result<_, _>>()
             .map_err(unreadable)
@@ -571,7 +571,7 @@ impl Store for PostgresStore {
         };
         let values: &Values<'_> = &[&name, &after, &i64::from(most)];
         let sessions = &self.0.sessions;
-        let dead = sessions.call_for(By::Application, "dead_letters_10", values, read)?;
+        let dead = sessions.call_for(By::Application, "dead_letters", values, read)?;
         let dead = dead.into_iter().collect::<std::result::Result<_, _>>();
         dead.map_err(unreadable)
     }

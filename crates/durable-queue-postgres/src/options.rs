@@ -220,11 +220,11 @@ impl PostgresOptions {
         } else {
             connector.check_pooler(&driver, &clock, &mut first)?;
         }
-        let migrated = first.0.call(Limit::default(), async |client| {
-            Ok(schema.migrate(client).await)
+        let created = first.0.call(Limit::default(), async |client| {
+            Ok(schema.create(client).await)
         });
-        let migrated = migrated.expect("there is no limit");
-        migrated.map_err(|error| no_session(&error))??;
+        let created = created.expect("there is no limit");
+        created.map_err(|error| no_session(&error))??;
         Ok(PostgresStore(Arc::new(Shared {
             sessions: Sessions::new(connector, driver, schema, first, sessions),
             hub: Hub::new(timing),

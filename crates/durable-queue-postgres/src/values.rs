@@ -324,7 +324,7 @@ pub(super) fn limits(row: &Row) -> Result<Vec<Limit>, postgres::Error> {
     Ok(most.into_iter().chain(rate).collect())
 }
 
-/// Parses the first columns of `turn_10` and `held_by_10`.
+/// Parses the first columns of `turn` and `held_by`.
 pub(super) fn lease(row: &Row, id: i64, token: Token) -> Result<Lease, postgres::Error> {
     Ok(Lease {
         id: id_of(id),

@@ -19,21 +19,10 @@ use super::failure::bad_prefix;
 use super::script::Way;
 
 /// The version of keys and records that this crate writes.
-///
-/// Version 2 added urgent jobs, in their own sorted set; version 3 added postponed jobs; version 4 added kinds,
-/// options, failures, marks and done jobs; version 5 added limits. Records of older versions are valid without them. A
-/// process that is running while another one raises the version continues until its next session.
-pub(super) const VERSION: u32 = 5;
+pub(super) const VERSION: u32 = 1;
 
-/// The record of this version. Processes of version 3 may use the keys: they leave the keys that version 4 has
-/// added as they are, so jobs and dead letters keep their kinds, options and failures, even if a merge replaces the
-/// payload. They hand out jobs of all kinds to their only handler, and record no failed attempts. Their cancels mark no job;
-/// they do not learn of marks, and may return a marked job to its key. Such a job may run again, unless a
-/// process of version 4 claims it.
-///
-/// Processes of versions 3 and 4 ignore limits of kinds, and know a maximum per key only as one. Jobs that they
-/// claim, extend or return have no place. They cannot claim parked jobs.
-const RECORD: &str = "5:3";
+/// The oldest version that may use them.
+const OLDEST: u32 = 1;
 
 /// The keys of a queue, in the order of `lua/base.lua`.
 pub(super) const KEYS: [&str; 16] = [
@@ -43,12 +32,6 @@ pub(super) const KEYS: [&str; 16] = [
 
 /// The number of slots of a cluster.
 pub(super) const SLOTS: u16 = 16_384;
-
-/// Only if unchanged: another process may have written a newer version in the meantime.
-const RAISE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then
-  redis.call('SET', KEYS[1], ARGV[2])
-end
-return redis.call('GET', KEYS[1])";
 
 /// The prefix of all keys.
 #[derive(Clone, Debug)]
@@ -123,7 +106,7 @@ impl Layout {
         format!("{}:version", self.0)
     }
 
-    /// Returns the version record, after writing a missing one or raising an older one.
+    /// Returns the version record, after writing a missing one.
     pub(super) fn read(
         &self,
         connection: &mut Connection,
@@ -139,16 +122,9 @@ impl Layout {
         let mut found = call(&get)?;
         if found.is_none() {
             let mut set = redis::cmd("SET");
-            call(set.arg(&key).arg(RECORD).arg("NX"))?;
+            let record = format!("{VERSION}:{OLDEST}");
+            call(set.arg(&key).arg(record).arg("NX"))?;
             found = call(&get)?;
-        }
-        if let Some(Version {
-            number: older @ 1..VERSION,
-            ..
-        }) = found.as_deref().and_then(version)
-        {
-            let mut raise = redis::cmd("EVAL");
-            found = call(raise.arg(RAISE).arg(1).arg(&key).arg(older).arg(RECORD))?;
         }
         Ok(found)
     }
@@ -164,10 +140,9 @@ impl Layout {
     }
 }
 
-/// Parses a version record: a number and, after a colon, the oldest version that may use the keys, if it
-/// differs.
+/// Parses a version record: the number, a colon, and the oldest version that may use the keys.
 fn version(text: &str) -> Option<Version> {
-    let (number, oldest) = text.split_once(':').unwrap_or((text, text));
+    let (number, oldest) = text.split_once(':')?;
     Some(Version {
         number: number.parse().ok()?,
         oldest: oldest.parse().ok()?,

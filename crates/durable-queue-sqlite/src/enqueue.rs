@@ -35,16 +35,8 @@ pub(super) fn enqueue(
             continue;
         }
         let most = job.merge.most(now);
-        let read = |row: &Row<'_>| {
-            Ok((
-                row.get(0)?,
-                row.get(1)?,
-                row.get(2)?,
-                token(row, 3)?,
-                row.get(4)?,
-            ))
-        };
-        let pending: Option<(i64, i64, i64, Option<Token>, bool)> = match job.key {
+        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, token(row, 3)?));
+        let pending: Option<(i64, i64, i64, Option<Token>)> = match job.key {
             Some(key) => find(connection, sql::PENDING, params![queue.id, key], read)?,
             None => None,
         };
@@ -65,9 +57,8 @@ pub(super) fn enqueue(
                 insert.execute(values)?;
                 (Put::New(id_of(connection.last_insert_rowid())), at)
             }
-            Some((id, old_at, old_most, token, is_marked)) => {
+            Some((id, old_at, old_most, token)) => {
                 let [old_at, old_most] = [old_at, old_most].map(StoreTime::from_micros);
-                let merge = if is_marked { Merge::Debounce } else { merge };
                 match merge.merged(old_at, old_most, at) {
                     None => (Put::Kept(id_of(id)), StoreTime::NEVER),
                     Some(at) => {

@@ -149,7 +149,7 @@ impl SqliteOptions {
         self
     }
 
-    /// Opens the file, creates it if it does not exist, and upgrades its tables to this version.
+    /// Opens the file, and creates it, or its tables, if they do not exist.
     ///
     /// # Errors
     /// [`ErrorKind::Newer`] if a newer version of this crate has written the file, and `SQLite`'s errors.
@@ -175,12 +175,12 @@ impl SqliteOptions {
         } = self;
         connection.busy_timeout(busy_timeout).map_err(failure)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
-        // Fails on a read-only file, here or in the migration below.
+        // Fails on a read-only file, here or when tables are created below.
         write_ahead(&connection, busy_timeout)?;
         connection
             .execute_batch("PRAGMA synchronous = FULL")
             .map_err(failure)?;
-        schema::migrate(&mut connection)?;
+        schema::create(&mut connection)?;
         Ok(SqliteStore(Arc::new(Shared {
             link: Own::new(Mutex::new(Link {
                 place: Place::of(&connection),

@@ -10,7 +10,7 @@ pub(super) const COMMIT: &str = "COMMIT";
 pub(super) const QUEUE: &str = "SELECT id, paused, serial_keys, kind_limits
     FROM durable_queue WHERE name = ?1";
 
-pub(super) const PENDING: &str = "SELECT id, at, most, token, cancelled FROM durable_job
+pub(super) const PENDING: &str = "SELECT id, at, most, token FROM durable_job
     WHERE queue = ?1 AND key = ?2 AND run = 0";
 
 pub(super) const INSERT: &str = "INSERT INTO durable_job
@@ -21,12 +21,11 @@ pub(super) const INSERT: &str = "INSERT INTO durable_job
 pub(super) const INSERT_PLAIN: &str = "INSERT INTO durable_job (queue, due, at, most, payload)
     VALUES (?1, ?2, ?2, 9223372036854775807, ?3)";
 
-/// Also ends a claim ahead. An open job is marked only if a process of version 7 has returned it after a
-/// cancel. The push came later and must not end with it, so any policy replaces such a job.
+/// Also ends a claim ahead.
 pub(super) const MERGE: &str = "UPDATE durable_job
     SET due = ?2, at = ?2, payload = ?3, schedule = coalesce(?4, schedule),
         most = CASE WHEN ?4 IS NULL THEN most ELSE 9223372036854775807 END,
-        urgent = max(urgent, ?5), token = NULL, place = NULL, kind = ?6, options = ?7, cancelled = 0
+        urgent = max(urgent, ?5), token = NULL, place = NULL, kind = ?6, options = ?7
     WHERE id = ?1";
 
 /// A push in the caller's transaction. Returns the id, and 0 for a new job, 1 for a merged one, 2 for a kept

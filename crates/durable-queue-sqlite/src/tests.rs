@@ -4,52 +4,6 @@ use durable_queue_tests::alike::JOB;
 
 use super::*;
 
-/// As a process of version 7 leaves it: its retry returns a marked job to its key. The push came after the
-/// cancel.
-#[test]
-fn a_push_replaces_a_marked_job_that_an_older_process_has_returned() {
-    for by_view in [false, true] {
-        let store = SqliteStore::open(":memory:").expect("memory");
-        let keyed = NewJob {
-            key: Some(b"key"),
-            ..JOB
-        };
-        store.enqueue("queue", &[keyed]).expect("a job");
-        let marked = "UPDATE durable_job SET cancelled = 1";
-        let own = |text: &str| {
-            let link = store.0.link().expect("no fork");
-            link.connection.execute(text, []).expect("a change")
-        };
-        assert_eq!(own(marked), 1);
-        if by_view {
-            own("INSERT INTO durable_push (queue, payload, key) VALUES ('queue', 'new', 'key')");
-        } else {
-            let new = NewJob {
-                payload: b"new",
-                ..keyed
-            };
-            let put = store.enqueue("queue", &[new]).expect("a push")[0];
-            assert!(matches!(put, Put::Merged(_)));
-        }
-        let claim = Claim {
-            token: Token::random(),
-            max: 9,
-            start: 9,
-            ahead: 0,
-            horizon: Duration::ZERO,
-            lease: Duration::from_secs(9),
-            urgent_first: false,
-        };
-        let turn = store.turn("queue", &[], Some(claim)).expect("a turn");
-        let leases = turn.claimed.expect("a claim").leases;
-        assert_eq!(leases.len(), 1);
-        assert_eq!(
-            (&leases[0].payload[..], leases[0].cancelled),
-            (&b"new"[..], false)
-        );
-    }
-}
-
 /// Counted in virtual machine instructions.
 #[test]
 fn other_due_jobs_do_not_slow_the_lookup_of_urgent_ones() {

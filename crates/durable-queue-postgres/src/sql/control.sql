@@ -10,7 +10,7 @@ $$;
 -- Locks and returns the identified job: by its id, or by its key: the open one, or else one that waits for
 -- its next attempt, or else a running one. `o_taken`: see `is_taken`. `o_unconfirmed`: its holder does not
 -- confirm starts.
-CREATE OR REPLACE FUNCTION SCHEMA.named_5(p_queue text, p_id bigint, p_key bytea)
+CREATE OR REPLACE FUNCTION SCHEMA.named(p_queue text, p_id bigint, p_key bytea)
 RETURNS TABLE (
     o_id bigint, o_taken boolean, o_attempts integer, o_payload bytea, o_queue bigint,
     o_unconfirmed boolean
@@ -42,7 +42,7 @@ $$;
 
 -- Returns no row if there is no such job. A job that a handler has is marked, is no longer open, and loses its
 -- schedule; by a key, all such jobs of the key. `o_marked`: any job was marked, and all processes are notified.
-CREATE OR REPLACE FUNCTION SCHEMA.cancel_10(p_queue text, p_id bigint, p_key bytea)
+CREATE OR REPLACE FUNCTION SCHEMA.cancel(p_queue text, p_id bigint, p_key bytea)
 RETURNS TABLE (o_taken boolean, o_attempts integer, o_payload bytea, o_marked boolean)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -50,7 +50,7 @@ DECLARE
     v_found record;
     v_key bytea;
 BEGIN
-    SELECT * INTO v_found FROM SCHEMA.named_5(p_queue, p_id, p_key);
+    SELECT * INTO v_found FROM SCHEMA.named(p_queue, p_id, p_key);
     IF NOT FOUND THEN
         RETURN;
     END IF;
@@ -88,13 +88,6 @@ BEGIN
 END
 $$;
 
--- For processes of versions 8 and 9.
-CREATE OR REPLACE FUNCTION SCHEMA.cancel(p_queue text, p_id bigint, p_key bytea)
-RETURNS TABLE (o_taken boolean, o_attempts integer, o_payload bytea)
-LANGUAGE sql AS $$
-    SELECT c.o_taken, c.o_attempts, c.o_payload FROM SCHEMA.cancel_10(p_queue, p_id, p_key) c
-$$;
-
 -- Returns the marked jobs that are held, up to `p_most`, with their tokens.
 CREATE OR REPLACE FUNCTION SCHEMA.cancel_requests(p_queue text, p_most bigint)
 RETURNS TABLE (o_id bigint, o_token bytea)
@@ -118,7 +111,7 @@ DECLARE
     v_found record;
     v_key bytea;
 BEGIN
-    SELECT * INTO v_found FROM SCHEMA.named_5(p_queue, p_id, p_key);
+    SELECT * INTO v_found FROM SCHEMA.named(p_queue, p_id, p_key);
     IF NOT FOUND THEN
         RETURN;
     END IF;
@@ -153,7 +146,7 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION SCHEMA.stats_7(p_queue text, p_limit bigint)
+CREATE OR REPLACE FUNCTION SCHEMA.stats(p_queue text, p_limit bigint)
 RETURNS TABLE (o_jobs bigint, o_due bigint, o_dead bigint, o_paused boolean, o_serial_keys boolean)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -185,7 +178,7 @@ END
 $$;
 
 -- Starts at a position in the hot indexes. `o_now`: decides which leases have expired.
-CREATE OR REPLACE FUNCTION SCHEMA.list_10(p_queue text, p_due bigint, p_id bigint, p_most bigint)
+CREATE OR REPLACE FUNCTION SCHEMA.list(p_queue text, p_due bigint, p_id bigint, p_most bigint)
 RETURNS TABLE (
     o_id bigint, o_due bigint, o_at bigint, o_held boolean, o_started boolean, o_attempts integer,
     o_key bytea, o_schedule text, o_now bigint, o_urgent boolean, o_kind text,
@@ -213,18 +206,7 @@ BEGIN
 END
 $$;
 
--- For processes of versions 8 and 9.
-CREATE OR REPLACE FUNCTION SCHEMA.list_6(p_queue text, p_due bigint, p_id bigint, p_most bigint)
-RETURNS TABLE (
-    o_id bigint, o_due bigint, o_at bigint, o_held boolean, o_started boolean, o_attempts integer,
-    o_key bytea, o_schedule text, o_now bigint, o_urgent boolean
-)
-LANGUAGE sql AS $$
-    SELECT l.o_id, l.o_due, l.o_at, l.o_held, l.o_started, l.o_attempts, l.o_key, l.o_schedule, l.o_now, l.o_urgent
-    FROM SCHEMA.list_10(p_queue, p_due, p_id, p_most) l
-$$;
-
-CREATE OR REPLACE FUNCTION SCHEMA.dead_letters_10(p_queue text, p_after bigint, p_most bigint)
+CREATE OR REPLACE FUNCTION SCHEMA.dead_letters(p_queue text, p_after bigint, p_most bigint)
 RETURNS TABLE (
     o_id bigint, o_key bytea, o_payload bytea, o_attempts integer, o_buried bigint, o_error text,
     o_schedule text, o_urgent boolean, o_kind text, o_options text, o_failures text
@@ -238,17 +220,6 @@ BEGIN
     WHERE d.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.name = p_queue) AND d.id > p_after
     ORDER BY d.id LIMIT p_most;
 END
-$$;
-
--- For processes of versions 8 and 9.
-CREATE OR REPLACE FUNCTION SCHEMA.dead_letters_6(p_queue text, p_after bigint, p_most bigint)
-RETURNS TABLE (
-    o_id bigint, o_key bytea, o_payload bytea, o_attempts integer, o_buried bigint, o_error text,
-    o_schedule text, o_urgent boolean
-)
-LANGUAGE sql AS $$
-    SELECT d.o_id, d.o_key, d.o_payload, d.o_attempts, d.o_buried, d.o_error, d.o_schedule, d.o_urgent
-    FROM SCHEMA.dead_letters_10(p_queue, p_after, p_most) d
 $$;
 
 -- Skips letters whose key has an open job, and repeating ones whose key has a repeating job.

@@ -83,7 +83,7 @@ $$;
 -- Pushes one job without key and schedule in one round trip: commits it, then announces it. Must be called
 -- outside of transactions. An error after the commit must not look as if the job was not pushed, so errors of
 -- the announcement are ignored: other processes find the job by their regular looks.
-CREATE OR REPLACE PROCEDURE SCHEMA.push_one_10(
+CREATE OR REPLACE PROCEDURE SCHEMA.push_one(
     p_queue text, p_time bigint, p_delay boolean, p_payload bytea, p_urgent boolean, p_kind text,
     p_options text, p_origin text, INOUT o_id bigint, INOUT o_due bigint
 )
@@ -107,17 +107,6 @@ BEGIN
             NULL;
         END;
     END IF;
-END
-$$;
-
--- For processes of versions 8 and 9.
-CREATE OR REPLACE PROCEDURE SCHEMA.push_one_6(
-    p_queue text, p_time bigint, p_delay boolean, p_payload bytea, p_urgent boolean, p_origin text,
-    INOUT o_id bigint, INOUT o_due bigint
-)
-LANGUAGE plpgsql AS $$
-BEGIN
-    CALL SCHEMA.push_one_10(p_queue, p_time, p_delay, p_payload, p_urgent, NULL, NULL, p_origin, o_id, o_due);
 END
 $$;
 
@@ -161,15 +150,6 @@ BEGIN
     ORDER BY a.ord
     RETURNING j.id, 0::smallint, j.due, j.due < SCHEMA.after(v_now, SOON);
 END
-$$;
-
--- For processes of versions 8 and 9.
-CREATE OR REPLACE FUNCTION SCHEMA.enqueue_plain(
-    p_queue text, p_times bigint[], p_delays boolean[], p_payloads bytea[], p_urgent boolean,
-    p_tell boolean
-) RETURNS TABLE (o_id bigint, o_put smallint, o_due bigint, o_soon boolean)
-LANGUAGE sql AS $$
-    SELECT * FROM SCHEMA.enqueue_plain(p_queue, p_times, p_delays, p_payloads, p_urgent, NULL, NULL, p_tell)
 $$;
 
 -- Whether a push with a schedule comes after its time.
@@ -305,17 +285,6 @@ BEGIN
         PERFORM SCHEMA.notify(v_queue, (-9223372036854775808)::bigint, '');
     END IF;
 END
-$$;
-
--- For processes of versions 8 and 9.
-CREATE OR REPLACE FUNCTION SCHEMA.enqueue(
-    p_queue text, p_times bigint[], p_delays boolean[], p_payloads bytea[],
-    p_keys bytea[], p_merges smallint[], p_mosts bigint[], p_most_delays boolean[],
-    p_schedules text[], p_urgents boolean[], p_tell boolean
-) RETURNS TABLE (o_id bigint, o_put smallint, o_due bigint, o_soon boolean)
-LANGUAGE sql AS $$
-    SELECT * FROM SCHEMA.enqueue(p_queue, p_times, p_delays, p_payloads, p_keys, p_merges, p_mosts,
-        p_most_delays, p_schedules, p_urgents, NULL, NULL, p_tell)
 $$;
 
 -- `push` with all parameters: a job with a kind, and options as text. The first six have no default values, so that

@@ -1,6 +1,6 @@
 -- Claims with limits of keys or kinds: one by one.
 
--- Claims up to `p_max` jobs in the order of `turn_10`. `p_floor` is its floor. A job whose kind has no room is parked. A
+-- Claims up to `p_max` jobs in the order of `turn`. `p_floor` is its floor. A job whose kind has no room is parked. A
 -- job whose key has no room is postponed; with serial keys also an open one if a job of its key that was started before
 -- waits. Such jobs, and those locked by another transaction, make room for later ones. The last row has no id. It says
 -- whether the claim has ended because it has parked too many jobs (`o_started`), and whether it has parked one because

@@ -143,7 +143,7 @@ BEGIN
 END
 $$;
 
--- Returns the first job of each index from the floor on: see `turn_10`. Locks no rows. For free and urgent
+-- Returns the first job of each index from the floor on: see `turn`. Locks no rows. For free and urgent
 -- jobs, also the ids.
 CREATE OR REPLACE FUNCTION SCHEMA.firsts(
     p_queue bigint, p_free bigint, p_free_id bigint, p_urgent bigint, p_urgent_id bigint, p_held bigint
@@ -177,7 +177,7 @@ $$;
 
 -- Returns the earliest time at which any job can be claimed, and the earliest job without a lease, from the
 -- floor on, if there is one.
-CREATE OR REPLACE FUNCTION SCHEMA.look_9(p_queue text, p_floor bigint[])
+CREATE OR REPLACE FUNCTION SCHEMA.look(p_queue text, p_floor bigint[])
 RETURNS TABLE (o_first bigint, o_first_free bigint)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -191,13 +191,6 @@ BEGIN
 END
 $$;
 
--- For processes of version 8.
-CREATE OR REPLACE FUNCTION SCHEMA.look(p_queue text)
-RETURNS TABLE (o_first bigint, o_first_free bigint)
-LANGUAGE sql AS $$
-    SELECT * FROM SCHEMA.look_9(p_queue, NULL)
-$$;
-
 -- Returns how many entries of the claims' indexes this session has read. The entry of a finished job exists
 -- until no transaction can see the job any more.
 CREATE OR REPLACE FUNCTION SCHEMA.entries_read() RETURNS bigint
@@ -207,9 +200,9 @@ LANGUAGE sql VOLATILE AS $$
         + pg_stat_get_xact_tuples_returned('SCHEMA.job_urgent'::regclass)
 $$;
 
--- The claim of `turn_10` if leases have expired: returns the first of their jobs and of the free ones up to
+-- The claim of `turn` if leases have expired: returns the first of their jobs and of the free ones up to
 -- `p_last`. It locks more jobs than it returns.
-CREATE OR REPLACE FUNCTION SCHEMA.claim_ended_10(
+CREATE OR REPLACE FUNCTION SCHEMA.claim_ended(
     p_queue bigint, p_now bigint, p_token uuid, p_begins boolean, p_room bigint, p_last bigint, p_lease bigint,
     p_free bigint, p_free_id bigint, p_held bigint
 ) RETURNS TABLE (
@@ -260,7 +253,7 @@ $$;
 -- the last element is the time at which the floor was found by reading from the beginning (a seek). After
 -- `c_seek`, or if the floor was lowered to the beginning, the next turn seeks again. Null: few entries are in
 -- front, and there is no floor.
-CREATE OR REPLACE FUNCTION SCHEMA.turn_10(
+CREATE OR REPLACE FUNCTION SCHEMA.turn(
     p_queue text, p_sync boolean, p_apart boolean,
     p_acts smallint[], p_ids bigint[], p_tokens uuid[], p_times bigint[], p_delays boolean[],
     p_errors text[], p_failures text[],
@@ -506,7 +499,7 @@ BEGIN
                 RETURN QUERY
                 SELECT c.*, NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
                     NULL::boolean, NULL::bigint[]
-                FROM SCHEMA.claim_ended_10(v_queue, v_now, p_token, true, least(p_start, p_max) - v_begun,
+                FROM SCHEMA.claim_ended(v_queue, v_now, p_token, true, least(p_start, p_max) - v_begun,
                     v_now, p_lease, v_free, v_free_id, v_held) c;
             ELSE
                 RETURN QUERY
@@ -534,7 +527,7 @@ BEGIN
                 RETURN QUERY
                 SELECT c.*, NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
                     NULL::boolean, NULL::bigint[]
-                FROM SCHEMA.claim_ended_10(v_queue, v_now, p_token, false, least(p_ahead, p_max - v_begun) - v_ahead,
+                FROM SCHEMA.claim_ended(v_queue, v_now, p_token, false, least(p_ahead, p_max - v_begun) - v_ahead,
                     SCHEMA.after(v_now, p_horizon), p_lease, v_free, v_free_id, v_held) c;
             ELSE
                 RETURN QUERY
@@ -619,47 +612,9 @@ BEGIN
 END
 $$;
 
--- For processes of version 9.
-CREATE OR REPLACE FUNCTION SCHEMA.turn_9(
-    p_queue text, p_sync boolean, p_apart boolean,
-    p_acts smallint[], p_ids bigint[], p_tokens uuid[], p_times bigint[], p_delays boolean[],
-    p_errors text[],
-    p_token uuid, p_max bigint, p_start bigint, p_ahead bigint, p_horizon bigint, p_lease bigint,
-    p_urgent boolean, p_floor bigint[]
-) RETURNS TABLE (
-    o_id bigint, o_at bigint, o_started boolean, o_attempts integer, o_key bytea, o_payload bytea,
-    o_schedule text, o_urgent boolean, o_done integer[], o_early integer[], o_first bigint, o_first_free bigint, o_raised boolean,
-    o_free_key boolean, o_floor bigint[]
-)
-LANGUAGE sql AS $$
-    SELECT t.o_id, t.o_at, t.o_started, t.o_attempts, t.o_key, t.o_payload, t.o_schedule, t.o_urgent, t.o_done,
-        t.o_early, t.o_first, t.o_first_free, t.o_raised, t.o_free_key, t.o_floor
-    FROM SCHEMA.turn_10(p_queue, p_sync, p_apart, p_acts, p_ids, p_tokens, p_times, p_delays, p_errors, NULL,
-        p_token, p_max, p_start, p_ahead, p_horizon, p_lease, p_urgent, p_floor) t
-$$;
-
--- For processes of version 8: from the beginning, each time.
-CREATE OR REPLACE FUNCTION SCHEMA.turn_7(
-    p_queue text, p_sync boolean, p_apart boolean,
-    p_acts smallint[], p_ids bigint[], p_tokens uuid[], p_times bigint[], p_delays boolean[],
-    p_errors text[],
-    p_token uuid, p_max bigint, p_start bigint, p_ahead bigint, p_horizon bigint, p_lease bigint,
-    p_urgent boolean
-) RETURNS TABLE (
-    o_id bigint, o_at bigint, o_started boolean, o_attempts integer, o_key bytea, o_payload bytea,
-    o_schedule text, o_urgent boolean, o_done integer[], o_early integer[], o_first bigint, o_first_free bigint, o_raised boolean,
-    o_free_key boolean
-)
-LANGUAGE sql AS $$
-    SELECT t.o_id, t.o_at, t.o_started, t.o_attempts, t.o_key, t.o_payload, t.o_schedule, t.o_urgent, t.o_done,
-        t.o_early, t.o_first, t.o_first_free, t.o_raised, t.o_free_key
-    FROM SCHEMA.turn_9(p_queue, p_sync, p_apart, p_acts, p_ids, p_tokens, p_times, p_delays, p_errors, p_token,
-        p_max, p_start, p_ahead, p_horizon, p_lease, p_urgent, NULL) t
-$$;
-
 -- Called after a response was lost: returns the jobs that this claim holds, all of whose leases end within
 -- `p_lease`.
-CREATE OR REPLACE FUNCTION SCHEMA.held_by_10(p_queue text, p_token uuid, p_lease bigint)
+CREATE OR REPLACE FUNCTION SCHEMA.held_by(p_queue text, p_token uuid, p_lease bigint)
 RETURNS TABLE (
     o_id bigint, o_at bigint, o_started boolean, o_attempts integer, o_key bytea, o_payload bytea,
     o_schedule text, o_urgent boolean, o_kind text, o_options text, o_failures text, o_cancelled boolean
@@ -676,15 +631,4 @@ BEGIN
         AND j.due <= v_end AND j.token = p_token
     ORDER BY j.due, j.id;
 END
-$$;
-
--- For processes of versions 8 and 9.
-CREATE OR REPLACE FUNCTION SCHEMA.held_by_6(p_queue text, p_token uuid, p_lease bigint)
-RETURNS TABLE (
-    o_id bigint, o_at bigint, o_started boolean, o_attempts integer, o_key bytea, o_payload bytea,
-    o_schedule text, o_urgent boolean
-)
-LANGUAGE sql AS $$
-    SELECT h.o_id, h.o_at, h.o_started, h.o_attempts, h.o_key, h.o_payload, h.o_schedule, h.o_urgent
-    FROM SCHEMA.held_by_10(p_queue, p_token, p_lease) h
 $$;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use ::postgres::Client;
 use ::postgres::fallible_iterator::FallibleIterator as _;
-use durable_queue_testing::ManualStoreClock;
 use durable_queue::{DurableQueue, Merge, NewJob, Notifier, PushIn, Reset, Store, StoreTime, When};
+use durable_queue_testing::ManualStoreClock;
 
 use super::Database;
 use crate::alike::{JOB, a_lost_listening_session_is_replaced, a_sleeping_queue_is_woken};
@@ -76,15 +76,15 @@ fn in_every_order_a_process_that_goes_to_sleep_sees_a_push_or_is_notified() {
             for step in order.chars() {
                 match step {
                     'e' => database.sql(&format!(
-                        "SELECT SCHEMA.enqueue_plain('{name}', '{{{due}}}', '{{f}}', '{{x}}', false, false)"
+                        "SELECT SCHEMA.enqueue_plain('{name}', '{{{due}}}', '{{f}}', '{{x}}', false, NULL, NULL, false)"
                     )),
                     'a' => database.sql(&format!("SELECT SCHEMA.announce('{name}', {due}, '')")),
                     't' => {
                         sleeper.batch_execute("BEGIN").unwrap();
                         let turn = format!(
-                            "SELECT o_first, o_raised FROM {schema}.turn_7(
-                            $1, false, true, '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}',
-                            '00000000-0000-0000-0000-000000000001', 1, 1, 1, 500000, 30000000, true)"
+                            "SELECT o_first, o_raised FROM {schema}.turn(
+                            $1, false, true, '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}',
+                            '00000000-0000-0000-0000-000000000001', 1, 1, 1, 500000, 30000000, true, NULL)"
                         );
                         let row = sleeper.query_one(&turn, &[&name]).unwrap();
                         sees = row.get::<_, i64>(0) <= due;
@@ -93,7 +93,7 @@ fn in_every_order_a_process_that_goes_to_sleep_sees_a_push_or_is_notified() {
                     }
                     'c' => sleeper.batch_execute("COMMIT").unwrap(),
                     _ if raised => {
-                        let look = format!("SELECT o_first FROM {schema}.look($1)");
+                        let look = format!("SELECT o_first FROM {schema}.look($1, NULL)");
                         let first: i64 = sleeper.query_one(&look, &[&name]).unwrap().get(0);
                         sees |= first <= due;
                     }

@@ -28,7 +28,7 @@ const KEYED: NewJob<'_> = NewJob {
 };
 /// The claim of another process, of one job.
 const CLAIM: &str =
-    "SELECT SCHEMA.turn_10('queue', true, true, '{}', '{}', '{}', '{}', '{}', '{}', NULL,
+    "SELECT SCHEMA.turn('queue', true, true, '{}', '{}', '{}', '{}', '{}', '{}', NULL,
     gen_random_uuid(), 1, 1, 0, 0, 30000000, true, NULL)";
 
 /// Held jobs with places.

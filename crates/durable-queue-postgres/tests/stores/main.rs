@@ -32,11 +32,11 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use ::postgres::{Client, NoTls};
-use durable_queue_testing::conformance::Fixture;
-use durable_queue_testing::{ManualStoreClock, SimStore};
 use durable_queue::{Cancelled, NewJob, Store as _, Which};
 use durable_queue_postgres::PostgresOptions;
 use durable_queue_postgres::PostgresStore;
+use durable_queue_testing::conformance::Fixture;
+use durable_queue_testing::{ManualStoreClock, SimStore};
 
 use durable_queue_tests::address::{POSTGRES, address};
 use durable_queue_tests::anywhere::works_on_any_thread;

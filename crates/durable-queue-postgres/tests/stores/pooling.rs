@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use ::postgres::config::SslMode;
 use ::postgres::{Client, Config, NoTls};
-use durable_queue_testing::conformance::Fixture;
 use durable_queue::{
     CarriedOut, Claimed, DurableQueue, ErrorKind, Notifier, ShutDown, Store, Worker,
 };
 use durable_queue_postgres::{POLL_EVERY, PostgresOptions, PostgresStore};
+use durable_queue_testing::conformance::Fixture;
 
 use super::Database;
 use super::failing::{server, through};

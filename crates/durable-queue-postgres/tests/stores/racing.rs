@@ -3,12 +3,12 @@
 use std::thread;
 
 use ::postgres::{Client, NoTls};
-use durable_queue_testing::conformance::Fixture as _;
 use durable_queue::store::{Act, Claim, Settle};
 use durable_queue::{
     Cancelled, JobId, Merge, NewJob, PushIn, Put, Reset, Store, Token, When, Which,
 };
 use durable_queue_postgres::PostgresStore;
+use durable_queue_testing::conformance::Fixture as _;
 use testkit::{LIMIT, watchdog};
 
 use super::Database;
@@ -152,7 +152,7 @@ fn a_turn_that_claims_nothing_knows_the_end_of_a_lease_that_was_made_during_it()
     let store = &database.store;
     let id = pushed(store, JOB);
     database.sql("SELECT SCHEMA.listen('queue')");
-    let turn = database.get::<String>("SELECT pg_get_functiondef('SCHEMA.turn_10'::regproc)");
+    let turn = database.get::<String>("SELECT pg_get_functiondef('SCHEMA.turn'::regproc)");
     let urgent = "IF p_urgent AND least(p_start, p_max) > 0 THEN";
     assert!(turn.contains(urgent));
     let pause = "PERFORM pg_advisory_xact_lock(hashtext('SCHEMA'));";
@@ -204,7 +204,7 @@ fn a_cancel_by_key_leaves_the_schedule_of_a_job_pushed_after_it_has_found_the_ru
     };
     let id = pushed(&database.store, KEYED);
     let push = "SELECT SCHEMA.enqueue('queue', '{0}', '{true}', '{other}', '{key}', '{0}', '{NULL}', '{NULL}',
-        '{hourly}', '{false}', false)";
+        '{hourly}', '{false}', NULL, NULL, false)";
     let change = of(id, &format!("{CLAIM}; {push}"));
     let cancel = |store: &PostgresStore| store.cancel("queue", Which::Key(b"key")).unwrap();
     let cancelled = during(&database, &change, || (), cancel);

@@ -4,10 +4,10 @@
 use std::thread;
 use std::time::Duration;
 
-use durable_queue_testing::conformance::Fixture as _;
 use durable_queue::store::{Act, Claim, Settle};
-use durable_queue_testing::ManualStoreClock;
 use durable_queue::{JobId, Merge, NewJob, Put, Store, Token, When};
+use durable_queue_testing::ManualStoreClock;
+use durable_queue_testing::conformance::Fixture as _;
 use testkit::{LIMIT, watchdog};
 
 use super::Database;

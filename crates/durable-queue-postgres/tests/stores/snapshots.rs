@@ -4,11 +4,11 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use ::postgres::Client;
-use durable_queue_testing::conformance::Fixture as _;
 use durable_queue::store::{Act, Claim, Claimed, Settle};
-use durable_queue_testing::ManualStoreClock;
 use durable_queue::{Limit, NewJob, Notifier, Reset, Store, StoreTime};
 use durable_queue_postgres::PostgresStore;
+use durable_queue_testing::ManualStoreClock;
+use durable_queue_testing::conformance::Fixture as _;
 
 use super::Database;
 use super::planning::{entries_read, named_store};

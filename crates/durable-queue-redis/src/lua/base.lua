@@ -11,9 +11,8 @@
 -- of dead holders fall due by themselves, and no scan skips leased jobs. An urgent job is also in URGENT,
 -- with the same score. JOBS has a record of all values that differ from those of most jobs: see `pack`.
 --
--- EXTRAS has the kind, options, failures and mark of jobs and dead letters that have any. It is another hash
--- because processes of version 3 write records without values that they do not know. If such a process ends a
--- job, its entry remains. MARKED has the ids of marked jobs, and of those that such a process has ended.
+-- EXTRAS has the kind, options, failures and mark of jobs and dead letters that have any: few do. MARKED has the ids of
+-- marked jobs.
 --
 -- DONE has the records of done jobs that are kept, and UNTIL their ids, by the end of their time: see `turn.lua`.
 --

@@ -1,4 +1,5 @@
--- Returns the ids and tokens of marked jobs that are held. ARGV: the maximum number of jobs.
+-- Returns the ids and tokens of marked jobs that are held. ARGV: the maximum number of jobs. After a loss of EXTRAS,
+-- MARKED may have jobs that have ended.
 local most = tonumber(ARGV[1])
 local answer, ended, first = {}, {}, 0
 repeat

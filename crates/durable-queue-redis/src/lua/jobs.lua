@@ -85,7 +85,6 @@ local function read(id, record, place, due)
       and is_text(schedule) then
       job.token, job.started, job.ran, job.attempts, job.most = token, started, ran, attempts, most
       job.key, job.schedule = key, schedule
-      -- Records of version 1 have no urgency.
       if urgent then
         job.urgent, job.was_urgent = true, true
       end
@@ -93,7 +92,6 @@ local function read(id, record, place, due)
         job.place = LEASES
       end
       job.at = at or job.at
-      -- Records of versions before 5 have no entry.
       local length = type(entry) == 'string' and tonumber(string.sub(entry, 1, 10))
       if length then
         job.entry, job.limited = entry, string.sub(entry, 11, 10 + length)

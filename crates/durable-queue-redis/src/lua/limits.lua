@@ -6,9 +6,8 @@
 -- still jobs that were parked because of them.
 --
 -- PLACES has an entry for each job with a place: see `place_of`. Its members have the same score, so they are
--- ordered as texts. An entry is valid if the job's record contains it. Processes of versions before 5 write
--- records without entries, so a job that such a process has changed has no place. Its entry remains until it
--- is in the way.
+-- ordered as texts. An entry is valid if the job's record contains it. After a loss of records, entries remain until
+-- they are in the way.
 local PARK_LIMIT = 1000
 
 -- Reads the limits, and returns the functions that need them. Only for queues with limits: each function costs time

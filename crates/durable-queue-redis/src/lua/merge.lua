@@ -38,9 +38,7 @@ while ARGV[index] do
     local old = begun or key and pending(key)
     if old then
       ids[#ids + 1] = tonumber(old.id)
-      -- An open job is marked only if a process of version 3 has returned it after the cancel. Any push replaces
-      -- such a job.
-      if policy == 'keep' and not is_marked(old) then
+      if policy == 'keep' then
         letters[#letters + 1] = 'k'
       else
         letters[#letters + 1] = 'm'
@@ -70,7 +68,7 @@ while ARGV[index] do
         old.schedule = schedule or old.schedule
         old.urgent = old.urgent or urgent
         if has_texts or any_extras then
-          change_extras(old, { kind = kind, options = options, cancelled = false })
+          change_extras(old, { kind = kind, options = options })
         end
         push(payloads, old.id, payload)
       end

@@ -10,11 +10,8 @@ for index = 4, #ARGV do
     redis.call('ZREM', DEAD, id)
     redis.call('HDEL', LETTERS, id)
     local job = read(id, false, false, now)
-    -- Letters of version 1 have no urgency.
-    job.key, job.schedule, job.urgent = key, schedule, urgent or false
+    job.key, job.schedule, job.urgent = key, schedule, urgent
     change(job)
-    -- A process of version 3 may have buried a marked job.
-    unmark(job)
     if key then
       -- So that a later letter of the same call finds it.
       redis.call('HSET', PENDING, key, id)

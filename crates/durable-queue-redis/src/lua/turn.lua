@@ -317,13 +317,12 @@ local function claim_all(some)
   until not is_put_off
 end
 
--- Due urgent jobs. A process of version 1 does not know URGENT, and leaves jobs there that it moves or ends:
--- their records have no urgency.
+-- Due urgent jobs. After a loss of part of the data, URGENT may have entries of jobs that are gone or not urgent.
 if any_urgent and urgent_first == '1' then
   claim_all(function()
     for _, urgent in ipairs(earliest(URGENT, now)) do
       local job = find(urgent.id)
-      if not (job and job.urgent and job.due <= now) then
+      if not (job and job.urgent) then
         redis.call('ZREM', URGENT, urgent.id)
       elseif not job.is_claimed and not claim(job, job.due) then
         break

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use ::redis::{Connection, Msg, Value, cmd};
 use durable_queue::store::Claim;
-use durable_queue_testing::ManualStoreClock;
 use durable_queue::{DurableQueue, JobId, NewJob, Notifier, Reset, Store, StoreTime, Token, When};
+use durable_queue_testing::ManualStoreClock;
 
 use super::Keys;
 use crate::alike::{JOB, a_lost_listening_session_is_replaced, a_sleeping_queue_is_woken};

@@ -7,14 +7,14 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use ::redis::cmd;
-use durable_queue_testing::conformance::Fixture;
 use durable_queue::internals::ANYTHING;
 use durable_queue::store::{Act, Settle, Verdict};
-use durable_queue_testing::ManualStoreClock;
 use durable_queue::{
     CarriedOut, DurableQueue, ErrorKind, NewJob, Notifier, Store, StoreTime, When,
 };
 use durable_queue_redis::{RedisOptions, RedisStore};
+use durable_queue_testing::ManualStoreClock;
+use durable_queue_testing::conformance::Fixture;
 use testkit::Rng;
 
 use super::losing::PARTS;

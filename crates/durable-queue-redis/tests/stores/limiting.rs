@@ -1,13 +1,13 @@
-//! Limits of kinds at their extremes, in keys that an older process has changed, and in partly deleted keys.
+//! Limits of kinds at their extremes, and in partly deleted keys.
 
 use std::time::Duration;
 
 use ::redis::cmd;
-use durable_queue_testing::conformance::Fixture as _;
 use durable_queue::store::{Act, Lease, PARK_LIMIT, Verdict};
-use durable_queue_testing::{ManualStoreClock, SimStore};
 use durable_queue::{ErrorKind, JobId, Limit, NewJob, Reset, Store, When};
 use durable_queue_redis::KEY_LIMIT;
+use durable_queue_testing::conformance::Fixture as _;
+use durable_queue_testing::{ManualStoreClock, SimStore};
 use sync_shim::ManualClock;
 
 use super::Keys;
@@ -42,15 +42,6 @@ fn id_of(lease: u64) -> String {
     format!("{lease:016}")
 }
 
-/// A process of version 4 writes records without entries.
-fn write_as_version_4(keys: &Keys, id: &str) {
-    let text = "local values = { cmsgpack.unpack(redis.call('HGET', KEYS[1], ARGV[1])) }
-      assert(#values == 10)
-      redis.call('HSET', KEYS[1], ARGV[1], cmsgpack.pack(unpack(values, 1, 9)))";
-    let mut call = cmd("EVAL");
-    keys.run::<()>(call.arg(text).arg(1).arg(part(keys, "job")).arg(id));
-}
-
 fn remove(keys: &Keys, id: &str) {
     keys.run::<()>(cmd("ZREM").arg(part(keys, "due")).arg(id));
     for name in ["job", "payload", "extra"] {
@@ -59,27 +50,7 @@ fn remove(keys: &Keys, id: &str) {
 }
 
 #[test]
-fn a_job_that_an_older_process_holds_has_no_place_after_its_lease() {
-    let Some(keys) = Keys::with_manual_clock() else {
-        return;
-    };
-    let first = one_of(&keys, 2);
-    write_as_version_4(&keys, &id_of(first.id.as_u64()));
-    assert!(claimed(&keys.store, 1).is_empty(), "the lease lives");
-    keys.advance(Duration::from_secs(3_600));
-    let second = claimed(&keys.store, 1).remove(0);
-    assert_ne!(second.id, first.id);
-    let lease = Duration::from_secs(30);
-    for held in [&first, &second] {
-        let extended = settle(&keys.store, held, Act::Extend { lease });
-        assert_eq!(extended, Verdict::Done, "it is not in the way");
-        assert_eq!(settle(&keys.store, held, Act::Ack), Verdict::Done);
-    }
-    assert!(!keys.run::<bool>(cmd("EXISTS").arg(part(&keys, "place"))));
-}
-
-#[test]
-fn a_called_job_that_an_older_process_has_ended_reserves_no_place() {
+fn a_called_job_that_was_deleted_reserves_no_place() {
     let Some(keys) = Keys::with_manual_clock() else {
         return;
     };
@@ -94,14 +65,14 @@ fn a_called_job_that_an_older_process_has_ended_reserves_no_place() {
 }
 
 #[test]
-fn a_parked_job_that_an_older_process_has_moved_is_not_called() {
+fn a_parked_job_whose_record_was_deleted_is_not_called() {
     let Some(keys) = Keys::with_manual_clock() else {
         return;
     };
     let first = one_of(&keys, 3);
     let [second, third] = [1, 2].map(|number| first.id.as_u64() + number);
     let id = id_of(second);
-    write_as_version_4(&keys, &id);
+    keys.run::<()>(cmd("HDEL").arg(part(&keys, "job")).arg(&id));
     let later = 8_000_000_000_000_000_u64;
     keys.run::<()>(cmd("ZADD").arg(part(&keys, "due")).arg(later).arg(&id));
     assert_eq!(settle(&keys.store, &first, Act::Ack), Verdict::Done);

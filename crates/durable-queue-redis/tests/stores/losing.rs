@@ -5,10 +5,10 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use ::redis::cmd;
-use durable_queue_testing::conformance::Fixture as _;
 use durable_queue::store::{Act, DeadJob, Verdict};
 use durable_queue::{Cancelled, DurableQueue, JobId, NewJob, Put, Store};
 use durable_queue_redis::RedisStore;
+use durable_queue_testing::conformance::Fixture as _;
 
 use super::Keys;
 use crate::alike::{JOB, claim_of, claimed, count};
@@ -140,6 +140,48 @@ fn jobs_without_payloads_are_not_returned_to_their_holder_and_can_be_cancelled()
     };
     assert_eq!(store.cancel("queue", puts[1].id().into()).unwrap(), gone);
     assert_eq!(count(store), 1);
+}
+
+/// Without its record, a job is not urgent.
+#[test]
+fn entries_of_urgent_jobs_that_are_gone_or_not_urgent_are_not_claimed() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    let store = &keys.store;
+    let puts = store.enqueue("queue", &[JOB, URGENT, URGENT]).unwrap();
+    let [moved, gone] = [1, 2].map(|index| format!("{:016}", puts[index].id().as_u64()));
+    for id in [&moved, &gone] {
+        keys.run::<()>(cmd("HDEL").arg(part(&keys, "job")).arg(id));
+    }
+    let due = part(&keys, "due");
+    keys.run::<()>(cmd("ZREM").arg(&due).arg(&gone));
+    keys.run::<()>(cmd("HDEL").arg(part(&keys, "payload")).arg(&gone));
+    let later = 8_000_000_000_000_000_u64;
+    keys.run::<()>(cmd("ZADD").arg(&due).arg(later).arg(&moved));
+
+    let leases = claimed(store, 9);
+    assert_eq!((leases.len(), leases[0].id), (1, puts[0].id()));
+    let urgent = part(&keys, "urgent");
+    assert!(!keys.run::<bool>(cmd("EXISTS").arg(urgent)));
+    assert_eq!(count(store), 2);
+}
+
+#[test]
+fn the_mark_of_a_job_whose_extras_were_lost_is_removed_after_its_end() {
+    let Some(keys) = Keys::new() else {
+        return;
+    };
+    let store = &keys.store;
+    let id = store.enqueue("queue", &[JOB]).unwrap()[0].id();
+    let lease = claimed(store, 1).remove(0);
+    assert_eq!(store.cancel("queue", id.into()).unwrap(), Cancelled::Taken);
+    keys.run::<()>(cmd("UNLINK").arg(part(&keys, "extra")));
+    assert_eq!(store.cancel_requests("queue").unwrap().len(), 1);
+    let ack = lease.settle(Act::Ack);
+    store.turn("queue", &[ack], None).unwrap();
+    assert!(store.cancel_requests("queue").unwrap().is_empty());
+    assert!(!keys.run::<bool>(cmd("EXISTS").arg(part(&keys, "marked"))));
 }
 
 /// Invalid records, and records of other types.

@@ -26,10 +26,10 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use ::redis::{Client, Cmd, Connection, FromRedisValue, cmd};
-use durable_queue_testing::conformance::Fixture;
-use durable_queue_testing::{ManualStoreClock, SimStore};
 use durable_queue_redis::RedisOptions;
 use durable_queue_redis::RedisStore;
+use durable_queue_testing::conformance::Fixture;
+use durable_queue_testing::{ManualStoreClock, SimStore};
 
 use durable_queue_tests::address::{REDIS, address};
 use durable_queue_tests::anywhere::works_on_any_thread;

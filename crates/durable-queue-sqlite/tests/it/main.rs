@@ -15,13 +15,13 @@ mod twin;
 use std::fs;
 use std::time::Duration;
 
-use durable_queue_testing::conformance::Fixture;
-use durable_queue_testing::ManualStoreClock;
 use durable_queue::{
     Cancelled, CarriedOut, DurableQueue, ErrorKind, Merge, NewJob, PushIn, Store, StoreError, When,
 };
 use durable_queue_sqlite::SqliteOptions;
 use durable_queue_sqlite::SqliteStore;
+use durable_queue_testing::ManualStoreClock;
+use durable_queue_testing::conformance::Fixture;
 use rusqlite::{Connection, TransactionBehavior};
 use sync_shim::ManualClock;
 

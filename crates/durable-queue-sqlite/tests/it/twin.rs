@@ -1,7 +1,7 @@
 //! Random programs on `SQLite` and on the simulated store: all results are equal.
 
-use durable_queue_testing::SimStore;
 use durable_queue_sqlite::SqliteStore;
+use durable_queue_testing::SimStore;
 
 use crate::programs::{self, ProgramClock, Watched};
 

@@ -1,5 +1,5 @@
-//! Paths and calls that differ between versions of the crates. `cargo xtask versions` replaces this file in the tree of
-//! an older version; all other files are shared.
+//! Paths and calls that differ between versions of the crates. `cargo xtask versions` gives the tree of an older version
+//! all other files of this program; this one stays as it was in that version.
 
 pub(crate) use durable_queue_postgres::{PostgresStore, postgres};
 pub(crate) use durable_queue_redis::{RedisStore, redis};

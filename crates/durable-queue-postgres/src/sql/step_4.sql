@@ -1,1 +1,0 @@
--- Version 4: `push_one_4`, which pushes one job in one round trip.

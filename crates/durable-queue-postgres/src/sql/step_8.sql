@@ -1,2 +1,0 @@
--- Version 8: a job that returns while another job of its key is open stays a separate job. Only functions
--- changed.
