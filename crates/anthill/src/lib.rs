@@ -55,7 +55,6 @@
 //! | `async-pool` | no | `async_pool`: bounded pools of futures, with timers of their own |
 //! | `durable` | no | `durable_queue`: jobs that survive the process, in a database |
 //! | `durable-sqlite`, `durable-postgres`, `durable-redis` | no | its stores: `durable_queue_sqlite`, `durable_queue_postgres`, `durable_queue_redis` |
-//! | `durable-async` | no | its async handlers |
 //! | `durable-cron` | no | its repeating jobs |
 //! | `durable-json` | no | `Json`: its payloads of any type that serde can serialize |
 //! | `durable-sqlx` | no | its pushes in transactions of sqlx, with `durable-sqlite` or `durable-postgres` |

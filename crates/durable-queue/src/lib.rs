@@ -130,7 +130,7 @@
 //! | [`Worker::shutdown`] | [`close`](DurableQueue::close) | it takes a timeout | `shutdown_async` of its [queue](Worker::queue); `Run::until`, `KindRun::until` |
 //!
 //! # Async handlers
-//! With the feature `async`, a [`Worker`] runs futures. Its concurrency is a number of futures, not of threads:
+//! A [`Worker`] runs futures as well. Its concurrency is a number of futures, not of threads:
 //! ten thousand suspended handlers need no thread, and less than a kilobyte each, plus what the handler itself keeps.
 //!
 //! - `run_async` returns a future, `Run`, that any runtime can poll. `run.until(signal).await` stops taking jobs when
@@ -171,10 +171,8 @@
 //! # Features
 //! | feature | default | what it does |
 //! |---|---|---|
-//! | `async` | no | async handlers: `WorkerBuilder::run_async`, `WorkerBuilder::start_async` |
 //! | `cron` | no | [`Schedule`]: jobs that repeat |
 //! | `json` | no | `Json<T>`: payloads of any type that serde knows |
-#![cfg_attr(not(feature = "async"), allow(rustdoc::broken_intra_doc_links))]
 #![forbid(unsafe_code)]
 
 mod api;
@@ -189,7 +187,6 @@ mod work;
 pub use self::store::payload::Json;
 #[cfg(feature = "cron")]
 pub use self::store::schedule::{Schedule, ScheduleError};
-#[cfg(feature = "async")]
 pub use self::{
     work::handler::Job,
     work::kinds::{AsyncKinds, KindRun},

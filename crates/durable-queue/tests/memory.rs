@@ -1,5 +1,5 @@
 //! Memory and threads of many suspended handlers. A separate binary, because it counts all of the process.
-#![cfg(all(feature = "async", not(anthill_loom)))]
+#![cfg(not(anthill_loom))]
 #![expect(
     clippy::unwrap_used,
     reason = "a helper that fails is a test that fails"

@@ -4,11 +4,12 @@
 //!   module.
 //! - *Imports* are pairs of files of which one names the other. *Rooms* are the files and folders
 //!   directly below `src`, *arrows* the pairs of rooms with an import, *upward* the arrows to a
-//!   higher layer of `hygiene.toml`.
+//!   higher layer of `hygiene.toml`. An upward arrow that is not listed there is an offence.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
+use serde::Deserialize;
 use xshell::cmd;
 
 use super::imports::imports;
@@ -16,7 +17,19 @@ use super::{circles, forks, last_part};
 use crate::packages;
 use crate::workspace::Workspace;
 
-pub(super) fn print(workspace: &Workspace, layers: &[Vec<String>], build: bool) -> Result<()> {
+/// The layers of a crate's rooms, from the highest down.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Rooms {
+    #[serde(rename = "crate")]
+    name: String,
+    layers: Vec<Vec<String>>,
+    #[serde(default)]
+    upward: Vec<String>,
+}
+
+/// Prints the statistics, and returns the offences.
+pub(super) fn print(workspace: &Workspace, rooms: &[Rooms], build: bool) -> Result<Vec<String>> {
     println!("{:<18} {:>5} {:>10}", "crate", "files", "code lines");
     let (mut all_files, mut all_code) = (0, 0);
     for name in workspace.crates()? {
@@ -30,8 +43,18 @@ pub(super) fn print(workspace: &Workspace, layers: &[Vec<String>], build: bool) 
         all_code += code;
     }
     println!("{:<18} {all_files:>5} {all_code:>10}", "workspace");
-    let modules = circles::modules(workspace, "pool-core")?;
-    println!("pool-core: {}", graph(&modules, layers)?);
+    let mut offences = Vec::new();
+    for rooms in rooms {
+        let modules = circles::modules(workspace, &rooms.name)?;
+        let (figures, upward) = graph(&modules, &rooms.layers)?;
+        println!("{}: {figures}", rooms.name);
+        if upward != rooms.upward {
+            offences.push(format!(
+                "{}: the arrows {upward:?} point upward, and {:?} are listed",
+                rooms.name, rooms.upward
+            ));
+        }
+    }
     let api = workspace.read("docs/api/pool-core.txt")?;
     let of_internals = api.lines().filter(|line| line.contains("::internals::"));
     let (lines, internals) = (api.lines().count(), of_internals.count());
@@ -60,7 +83,7 @@ pub(super) fn print(workspace: &Workspace, layers: &[Vec<String>], build: bool) 
         let size = row.split_whitespace().next().unwrap_or("?");
         println!("text of a program that runs four closures: {size} bytes");
     }
-    Ok(())
+    Ok(offences)
 }
 
 fn code_lines(text: &str) -> usize {
@@ -69,13 +92,14 @@ fn code_lines(text: &str) -> usize {
     code.count()
 }
 
-fn graph(modules: &circles::Modules, layers: &[Vec<String>]) -> Result<String> {
+/// Returns the statistics of a crate's rooms, and its upward arrows.
+fn graph(modules: &circles::Modules, layers: &[Vec<String>]) -> Result<(String, Vec<String>)> {
     let room = |module: &str| module.split("::").next().unwrap_or_default().to_owned();
     let layer = |room: &String| layers.iter().position(|layer| layer.contains(room));
     let rooms: BTreeSet<_> = modules.keys().map(|it| room(it)).collect();
     let mut count = 0;
     let mut arrows: BTreeMap<_, _> = BTreeMap::new();
-    for module in modules.keys() {
+    for module in modules.keys().filter(|it| last_part(it) != "tests") {
         for to in imports(module, modules)? {
             count += 1;
             let (from, to) = (room(module), room(&to));
@@ -89,13 +113,13 @@ fn graph(modules: &circles::Modules, layers: &[Vec<String>]) -> Result<String> {
     let upward = upward.map(|((from, to), _)| format!("{from} -> {to}"));
     let upward: Vec<_> = upward.collect();
     let without = rooms.iter().filter(|room| layer(room).is_none()).count();
-    Ok(format!(
-        "{count} imports between files, {} rooms ({without} without a layer), {} arrows, {} upward {}",
+    let figures = format!(
+        "{count} imports between files, {} rooms ({without} without a layer), {} arrows, {} upward",
         rooms.len(),
         arrows.len(),
-        upward.len(),
-        upward.join(", ")
-    ))
+        upward.len()
+    );
+    Ok((figures, upward))
 }
 
 /// Whether a function puts work into a pool, by its name.
@@ -126,8 +150,10 @@ mod tests {
             .map(|(name, text)| (name.to_owned(), text.to_owned()))
             .into();
         let layers = [vec!["face".to_owned()], vec!["sched".to_owned()]];
-        let expected = "2 imports between files, 3 rooms (1 without a layer), 2 arrows, 1 upward sched -> face";
-        assert_eq!(graph(&modules, &layers).expect("they are parsed"), expected);
+        let (figures, upward) = graph(&modules, &layers).expect("they are parsed");
+        let expected = "2 imports between files, 3 rooms (1 without a layer), 2 arrows, 1 upward";
+        assert_eq!(figures, expected);
+        assert_eq!(upward, ["sched -> face"]);
     }
 
     #[test]

@@ -29,7 +29,7 @@ const MANY_LINES: usize = 900;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    layers: Vec<Vec<String>>,
+    rooms: Vec<figures::Rooms>,
     #[serde(default, rename = "circle")]
     circles: Vec<circles::Circle>,
     forks: forks::Forks,
@@ -56,7 +56,7 @@ pub(crate) fn run(workspace: &Workspace, build: bool) -> Result<()> {
     if let Err(error) = cmutants::check_texts(workspace, &cmutants::load(workspace)?) {
         offences.push(format!("{error:#}"));
     }
-    figures::print(workspace, &config.layers, build)?;
+    offences.extend(figures::print(workspace, &config.rooms, build)?);
     for offence in &offences {
         println!("{offence}");
     }

@@ -51,7 +51,7 @@
 //! buries each job by the handler's result.
 //!
 //! # Async handlers
-//! With the feature `durable-async`, handlers are futures. `run_async` returns a future that
+//! Handlers may be futures. `run_async` returns a future that
 //! the service's runtime polls; `start_async` runs the handlers in an `AsyncPool`:
 //!
 //! ```ignore
@@ -67,8 +67,7 @@
 //! so that another process takes them at once. Dropping the future does that without waiting.
 //!
 //! # Kinds of jobs
-//! One queue holds many kinds of jobs, each with its own payload type and handler. With the features `durable-async`
-//! and `durable-json`:
+//! One queue holds many kinds of jobs, each with its own payload type and handler. With the feature `durable-json`:
 //!
 //! ```ignore
 //! #[derive(Serialize, Deserialize)]

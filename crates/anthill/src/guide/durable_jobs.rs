@@ -2,7 +2,7 @@
 //!
 //! This page follows `examples/shop_async` of the repository, a service of axum and sqlx. A user who signs up gets a mail, an order expires unless it is paid
 //! in time, and a report is made every night. Its test kills it again and again under load, and no job is missed. [`durable`]
-//! describes the queue itself. Features: `durable-async`, `durable-cron`, `durable-json`, `durable-sqlx`, and
+//! describes the queue itself. Features: `durable-cron`, `durable-json`, `durable-sqlx`, and
 //! `durable-sqlite` or `durable-postgres`.
 //!
 //! # One queue, several kinds of jobs

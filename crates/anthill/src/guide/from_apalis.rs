@@ -28,14 +28,8 @@
 //! | `apalis-board` | the program `durable-queue` lists, cancels and redrives jobs; there is no web page |
 //! | `apalis-workflow`, other layers of tower | none |
 //!
-#![cfg_attr(
-    all(feature = "durable-async", feature = "durable-sqlite"),
-    doc = "```"
-)]
-#![cfg_attr(
-    not(all(feature = "durable-async", feature = "durable-sqlite")),
-    doc = "```ignore"
-)]
+#![cfg_attr(feature = "durable-sqlite", doc = "```")]
+#![cfg_attr(not(feature = "durable-sqlite"), doc = "```ignore")]
 //! // SqliteStorage::setup(&pool).await?; let mut emails = SqliteStorage::new(&pool);
 //! // emails.push("ann@example.com".to_owned()).await?;
 //! // let worker = WorkerBuilder::new("mailer").backend(emails).concurrency(2).data(mailer).build(send);

@@ -80,7 +80,7 @@
 //!   retries over about three weeks.
 //! - **Retries are set for a queue, a kind, or a single job**; the policy of the job comes first, then that of its kind.
 //! - **A running job can be cancelled**, in whatever process it runs: `cancel` asks its handler to stop.
-//! - **Handlers may be async functions** (feature `durable-async`). Then a process has thousands of them, without a thread for each.
+//! - **Handlers may be async functions.** Then a process has thousands of them, without a thread for each.
 //! - **Scheduled jobs start on time**: never early, and typically within a millisecond. Sidekiq's poller looks for
 //!   due jobs about every 5 seconds.
 //! - **Uniqueness has no time limit.** A key has at most one open job, and is free when the job starts. A lock of

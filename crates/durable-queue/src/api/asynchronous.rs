@@ -81,7 +81,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     pub fn push_repeating_async(
         &self,
         key: impl AsRef<[u8]>,
-        schedule: &crate::Schedule,
+        schedule: &crate::store::schedule::Schedule,
         value: T,
     ) -> PushFuture<Put, T> {
         let job = self.owned(&value, NewJob::repeating(&[], key.as_ref(), schedule));
@@ -425,7 +425,7 @@ mod tests {
         queue.push(value(), When::NOW).unwrap();
         queue.take_timeout(Duration::ZERO).unwrap_err();
         assert_eq!(
-            block_on(queue.shutdown_async(crate::LEASE)),
+            block_on(queue.shutdown_async(crate::engine::config::LEASE)),
             ShutDown::Finished
         );
         refuses.store(false, SeqCst);

@@ -48,7 +48,7 @@ pub trait Kind {
 }
 
 #[cfg(feature = "json")]
-impl<T: Kind> Kind for crate::Json<T> {
+impl<T: Kind> Kind for crate::store::payload::Json<T> {
     const NAME: &'static str = T::NAME;
 }
 

@@ -225,7 +225,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     pub fn push_repeating(
         &self,
         key: impl AsRef<[u8]>,
-        schedule: &crate::Schedule,
+        schedule: &crate::store::schedule::Schedule,
         value: T,
     ) -> Result<Put, PushError<T>> {
         let job = NewJob::repeating(&[], key.as_ref(), schedule);
@@ -534,14 +534,18 @@ impl<S: Store> Shared<S> {
     #[cfg(feature = "cron")]
     pub(crate) fn enter_repeating(
         &self,
-        schedule: &crate::Schedule,
+        schedule: &crate::store::schedule::Schedule,
         job: NewJob<'_>,
     ) -> Result<Put> {
         self.observe_push(&[job], || self.enter_scheduled(schedule, job))
     }
 
     #[cfg(feature = "cron")]
-    fn enter_scheduled(&self, schedule: &crate::Schedule, job: NewJob<'_>) -> Result<Put> {
+    fn enter_scheduled(
+        &self,
+        schedule: &crate::store::schedule::Schedule,
+        job: NewJob<'_>,
+    ) -> Result<Put> {
         let mut margin = std::time::Duration::ZERO;
         loop {
             // By the store's clock, which decides when the job is due.
@@ -555,7 +559,7 @@ impl<S: Store> Shared<S> {
                 Ok(Put::Kept(_)) => {
                     margin = margin
                         .saturating_mul(2)
-                        .max(crate::engine::pump::FIRST_PAUSE)
+                        .max(crate::engine::pump::FIRST_PAUSE);
                 }
                 entered => return entered,
             }

@@ -146,7 +146,6 @@ impl Calls {
     }
 
     /// Changes the number of jobs that a call waits for, if it still waits.
-    #[cfg(feature = "async")]
     pub(crate) fn change(&mut self, ticket: Ticket, wanted: Wanted) {
         if let Some(call) = self.waiting.get_mut(&ticket) {
             self.demand = self.demand - call.wanted.most() + wanted.most();

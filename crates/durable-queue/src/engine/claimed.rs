@@ -307,7 +307,6 @@ impl<T> Claimed<T> {
     }
 
     /// Returns the job with a guard that settles nothing, and its own guard.
-    #[cfg(feature = "async")]
     pub(crate) fn lend(mut self) -> (Self, Guard) {
         let lent = Guard {
             failures: self.guard.failures.clone(),
@@ -518,7 +517,6 @@ impl Guard {
     }
 
     /// The attempt was ended by another party.
-    #[cfg(feature = "async")]
     pub(crate) fn forget(mut self) {
         self.ended(Outcome::Lost, None, None);
         self.settled = true;
@@ -535,7 +533,6 @@ impl Guard {
     }
 
     /// The same for events that end the attempt. `None` if there are none.
-    #[cfg(feature = "async")]
     pub(crate) fn end_signal(&self, events: Events) -> Option<SignalFuture> {
         (events != Events::NONE).then(|| self.signal(events))
     }
@@ -559,7 +556,6 @@ impl Guard {
     }
 
     /// Runs a part of the handler, which must not unwind, within the hook of the attempt if there is one.
-    #[cfg(feature = "async")]
     pub(crate) fn observe<R>(&mut self, part: impl FnOnce() -> R) -> R {
         hooks::around(&mut self.observed, part)
     }
@@ -573,7 +569,6 @@ impl Guard {
     }
 
     /// Returns whether the pump has ended the attempt at its time limit.
-    #[cfg(feature = "async")]
     pub(crate) fn is_overdue(&self) -> bool {
         self.limit.as_ref().is_some_and(TimeLimit::is_over)
     }

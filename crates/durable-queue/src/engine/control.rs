@@ -60,7 +60,6 @@ struct State {
     /// Set while the pump sleeps: announcements of later times do not wake it.
     sleep: Option<StoreTime>,
     has_pump: bool,
-    #[cfg(feature = "async")]
     at_close: Vec<Waiter>,
     at_end: Vec<Waiter>,
     /// The pump ended while it held jobs.
@@ -118,7 +117,6 @@ impl Control {
                 announced: StoreTime::NEVER,
                 sleep: None,
                 has_pump: false,
-                #[cfg(feature = "async")]
                 at_close: Vec::new(),
                 at_end: Vec::new(),
                 cut_short: false,
@@ -290,7 +288,6 @@ impl Control {
                 Phase::Closing(_) | Phase::Over => {}
             }
             state.calls.close(wakes);
-            #[cfg(feature = "async")]
             state
                 .at_close
                 .drain(..)
@@ -446,7 +443,6 @@ impl Control {
             state.phase = Phase::Over;
             state.cut_short = cut_short;
             state.calls.close(wakes);
-            #[cfg(feature = "async")]
             state
                 .at_close
                 .drain(..)
@@ -460,7 +456,6 @@ impl Control {
 }
 
 /// Steps of a [`Run`](crate::Run).
-#[cfg(feature = "async")]
 impl Control {
     /// Changes the number of jobs that a call waits for, and adds acknowledgements as [`ask`](Self::ask) does. A call
     /// that was served or ended meanwhile is left alone.

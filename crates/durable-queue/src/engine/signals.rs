@@ -22,14 +22,12 @@ use crate::threads::clock::SharedClock;
 pub(crate) struct Events(u8);
 
 impl Events {
-    #[cfg(feature = "async")]
     pub(crate) const NONE: Self = Self(0);
     /// The lease is known to be lost.
     pub(crate) const LOST: Self = Self(1);
     /// The store was asked to cancel the job.
     pub(crate) const CANCELLED: Self = Self(2);
 
-    #[cfg(feature = "async")]
     pub(crate) const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use crate::Limit;
 use crate::store::job::{Cancelled, JobId, NewJob, Put, Reset, Token, Which};
+use crate::store::limit::Limit;
 use crate::store::notify::Notifier;
 use crate::store::time::{StoreTime, When};
 use crate::store::{

@@ -70,7 +70,6 @@ impl TimeLimit {
         Ok(())
     }
 
-    #[cfg(feature = "async")]
     pub(crate) fn is_over(&self) -> bool {
         matches!(*self.0.stage.lock(), Stage::Over)
     }

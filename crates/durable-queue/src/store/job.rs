@@ -194,7 +194,7 @@ impl<'a> NewJob<'a> {
     pub(crate) fn repeating(
         payload: &'a [u8],
         key: &'a [u8],
-        schedule: &'a crate::Schedule,
+        schedule: &'a crate::store::schedule::Schedule,
     ) -> Self {
         Self {
             key: Some(key),

@@ -4,21 +4,16 @@
 
 use std::error::Error;
 use std::fmt;
-#[cfg(feature = "async")]
 use std::future::{Future, poll_fn};
 use std::mem;
-#[cfg(feature = "async")]
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-#[cfg(feature = "async")]
 use std::task::{Context as TaskContext, Poll};
 
-#[cfg(feature = "async")]
 use async_pool::AsyncPool;
 use sync_shim::{Clock, Mutex};
 
 use crate::api::kind::{Kind, KindOptions, NoKinds};
-#[cfg(feature = "async")]
 use crate::api::queue::{DurableQueue, ShutDown};
 use crate::engine::claimed::Claimed;
 use crate::engine::command::{Command, Ready};
@@ -29,13 +24,10 @@ use crate::engine::shared::Shared;
 use crate::error::TakeError;
 use crate::store::Store;
 use crate::store::payload::Payload;
-#[cfg(feature = "async")]
 use crate::work::handler::{Attempt, Job};
 use crate::work::lanes::Lanes;
 use crate::work::pace::Pace;
-#[cfg(feature = "async")]
 use crate::work::run::{Dispatch, close_on};
-#[cfg(feature = "async")]
 use crate::work::worker::{Context, NoContext};
 use crate::work::worker::{StartError, Worker, WorkerBuilder, handle};
 
@@ -44,7 +36,6 @@ use crate::work::worker::{StartError, Worker, WorkerBuilder, handle};
 pub struct BlockingKinds(Table<BlockingHandler>);
 
 /// A builder's state after `on_async`: the async handlers.
-#[cfg(feature = "async")]
 #[derive(Debug)]
 pub struct AsyncKinds(Table<AsyncHandler>);
 
@@ -52,9 +43,7 @@ pub struct AsyncKinds(Table<AsyncHandler>);
 type BlockingHandler =
     Box<dyn Fn(Ready, &Arc<Control>, &Arc<Policy>) -> Option<Command> + Send + Sync>;
 /// Makes the attempt of a job.
-#[cfg(feature = "async")]
 type AsyncHandler = Box<dyn Fn(Ready) -> BoxedAttempt + Send + Sync>;
-#[cfg(feature = "async")]
 type BoxedAttempt = Pin<Box<dyn Future<Output = Option<Command>> + Send>>;
 
 /// The handlers, in the order of their lanes.
@@ -108,7 +97,6 @@ impl From<NoKinds> for BlockingKinds {
     }
 }
 
-#[cfg(feature = "async")]
 impl From<NoKinds> for AsyncKinds {
     fn from(_: NoKinds) -> Self {
         Self(Table(Vec::new()))
@@ -239,7 +227,6 @@ fn work<S: Store>(
     }
 }
 
-#[cfg(feature = "async")]
 impl<T: Payload, S: Store, C, B: Into<AsyncKinds>> WorkerBuilder<T, S, C, B> {
     fn on_attempt<K: Kind + Payload, F, Fut, E>(
         self,
@@ -263,7 +250,6 @@ impl<T: Payload, S: Store, C, B: Into<AsyncKinds>> WorkerBuilder<T, S, C, B> {
     }
 }
 
-#[cfg(feature = "async")]
 impl<T: Payload, S: Store, B: Into<AsyncKinds>> WorkerBuilder<T, S, NoContext, B> {
     /// Adds the async handler of a kind's jobs. [`on`](Self::on) describes jobs without a handler.
     /// [`cancel_on_lost_lease`](Self::cancel_on_lost_lease) and [`cancel_on_request`](Self::cancel_on_request) apply to
@@ -296,7 +282,6 @@ impl<T: Payload, S: Store, B: Into<AsyncKinds>> WorkerBuilder<T, S, NoContext, B
 }
 
 /// The same with a context.
-#[cfg(feature = "async")]
 impl<T, S, C, B> WorkerBuilder<T, S, Context<C>, B>
 where
     T: Payload,
@@ -368,7 +353,6 @@ where
     }
 }
 
-#[cfg(feature = "async")]
 impl<T: Payload, S: Store, C> WorkerBuilder<T, S, C, AsyncKinds> {
     /// Returns a future that runs the handlers, on any runtime and without a pool. It is like a
     /// [`Run`](crate::Run).
@@ -398,7 +382,6 @@ impl<T: Payload, S: Store, C> WorkerBuilder<T, S, C, AsyncKinds> {
 
 /// A worker with handlers of kinds as a future. Returned by `run_async`. Everything said about [`Run`](crate::Run)
 /// applies.
-#[cfg(feature = "async")]
 #[must_use = "a future does nothing until it is polled"]
 pub struct KindRun<T: Payload, S: Store> {
     dispatch: Dispatch<S, BoxedAttempt>,
@@ -406,7 +389,6 @@ pub struct KindRun<T: Payload, S: Store> {
     queue: DurableQueue<T, S>,
 }
 
-#[cfg(feature = "async")]
 impl<T: Payload, S: Store> KindRun<T, S> {
     /// Returns the queue.
     pub fn queue(&self) -> &DurableQueue<T, S> {
@@ -433,7 +415,6 @@ impl<T: Payload, S: Store> KindRun<T, S> {
 }
 
 /// The output of a [`Run`](crate::Run).
-#[cfg(feature = "async")]
 impl<T: Payload, S: Store> Future for KindRun<T, S> {
     type Output = Result<ShutDown, TakeError>;
 
@@ -445,7 +426,6 @@ impl<T: Payload, S: Store> Future for KindRun<T, S> {
     }
 }
 
-#[cfg(feature = "async")]
 impl<T: Payload, S: Store> fmt::Debug for KindRun<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KindRun")

@@ -62,7 +62,6 @@ pub(crate) enum Arrival {
 
 impl Lanes {
     /// The lane of a worker without kinds.
-    #[cfg(feature = "async")]
     pub(crate) fn one(limit: usize) -> Self {
         Self::new([(None, limit)])
     }

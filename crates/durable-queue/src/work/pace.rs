@@ -2,7 +2,6 @@
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
-#[cfg(feature = "async")]
 use std::time::Instant;
 
 use crate::engine::calls::Wanted;
@@ -82,7 +81,6 @@ impl Pace {
 
 /// Time per job of handlers that run at the same time: the time with handlers, by the number of jobs that have ended
 /// in it.
-#[cfg(feature = "async")]
 #[derive(Debug)]
 pub(crate) struct Flow {
     /// Recent time with handlers.
@@ -95,7 +93,6 @@ pub(crate) struct Flow {
     window: u32,
 }
 
-#[cfg(feature = "async")]
 impl Flow {
     pub(crate) fn new(handlers: usize) -> Self {
         let handlers = u32::try_from(handlers).unwrap_or(u32::MAX);
@@ -170,7 +167,6 @@ mod tests {
         assert_eq!(pace.adapt(Duration::MAX, false), 1);
     }
 
-    #[cfg(feature = "async")]
     #[test]
     fn handlers_that_wait_at_the_same_time_get_what_they_end_together() {
         let (mut pace, mut flow) = (Pace::new(None), Flow::new(100));
@@ -192,7 +188,6 @@ mod tests {
         assert_eq!(claims(&mut pace)[12..], [199; 4], "a job in 10 us");
     }
 
-    #[cfg(feature = "async")]
     #[test]
     fn time_without_handlers_does_not_count() {
         let (mut pace, mut flow) = (Pace::new(None), Flow::new(usize::MAX));

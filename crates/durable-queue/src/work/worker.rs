@@ -4,19 +4,15 @@
 
 use std::error::Error;
 use std::fmt;
-#[cfg(feature = "async")]
 use std::future::{Future, poll_fn};
 use std::mem;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-#[cfg(feature = "async")]
 use std::time::Duration;
 use std::time::Instant;
 
-#[cfg(feature = "async")]
 use async_pool::{AsyncPool, JoinError, JoinHandle};
 use pool_core::Pool;
-#[cfg(feature = "async")]
 use sync_shim::Mutex;
 use sync_shim::foreign::guarded;
 use sync_shim::{Clock, Timeout};
@@ -25,22 +21,17 @@ use crate::api::kind::NoKinds;
 use crate::api::queue::{DurableQueue, ShutDown};
 use crate::engine::claimed::Claimed;
 use crate::engine::command::Command;
-#[cfg(feature = "async")]
 use crate::engine::command::Ready;
 #[cfg(doc)]
 use crate::engine::config::{MOST_JOBS, SHORTEST_PATIENCE};
 use crate::engine::shared::Shared;
-#[cfg(feature = "async")]
 use crate::engine::signals::Events;
 use crate::error::{TakeError, with_causes};
 use crate::store::Store;
 use crate::store::payload::Payload;
-#[cfg(feature = "async")]
 use crate::work::handler::{Attempt, Job, Pooled, Terms};
-#[cfg(feature = "async")]
 use crate::work::lanes::Lanes;
 use crate::work::pace::Pace;
-#[cfg(feature = "async")]
 use crate::work::run::{Dispatch, Limits, Run};
 
 /// Runs a handler for each job of a queue, with limited concurrency: on the threads of a [`Pool`], or as tasks of an
@@ -68,7 +59,6 @@ pub struct Worker<T: Payload, S: Store> {
 enum Handlers {
     Threads(Pool),
     /// The task of the run, until a shutdown waits for it.
-    #[cfg(feature = "async")]
     Tasks(Mutex<Option<JoinHandle<()>>>),
 }
 
@@ -81,9 +71,7 @@ pub struct WorkerBuilder<T: Payload, S: Store, C = NoContext, K = NoKinds> {
     pub(crate) queue: DurableQueue<T, S>,
     pub(crate) concurrency: usize,
     pub(crate) batch: Option<NonZeroUsize>,
-    #[cfg(feature = "async")]
     grace: Option<Duration>,
-    #[cfg(feature = "async")]
     ends_on: Events,
     pub(crate) context: C,
     pub(crate) kinds: K,
@@ -95,7 +83,6 @@ pub struct WorkerBuilder<T: Payload, S: Store, C = NoContext, K = NoKinds> {
 pub struct NoContext;
 
 /// Async handlers get a clone of this value: see [`WorkerBuilder::context`].
-#[cfg(feature = "async")]
 #[derive(Clone, Debug)]
 pub struct Context<C>(pub(crate) C);
 
@@ -106,9 +93,7 @@ impl<T: Payload, S: Store> Worker<T, S> {
             queue,
             concurrency: 1,
             batch: None,
-            #[cfg(feature = "async")]
             grace: None,
-            #[cfg(feature = "async")]
             ends_on: Events::NONE,
             context: NoContext,
             kinds: NoKinds,
@@ -151,7 +136,6 @@ impl Handlers {
                 };
                 waited.is_ok()
             }
-            #[cfg(feature = "async")]
             Self::Tasks(run) => {
                 let Some(handle) = run.lock().take() else {
                     return true;
@@ -197,7 +181,6 @@ impl<T: Payload, S: Store, C, K> WorkerBuilder<T, S, C, K> {
 
     /// Sets how long running async handlers are waited for after the queue was closed. Then they are dropped, and their
     /// jobs are released. Default: no limit.
-    #[cfg(feature = "async")]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = Some(grace);
         self
@@ -206,7 +189,6 @@ impl<T: Payload, S: Store, C, K> WorkerBuilder<T, S, C, K> {
     /// Drops the future of an async handler when its job's lease is [lost](Claimed::lost), or has expired after the
     /// [attempt's timeout](crate::Builder::attempt_timeout). By default the handler goes on, and its result is ignored if
     /// another process has the job.
-    #[cfg(feature = "async")]
     pub fn cancel_on_lost_lease(mut self) -> Self {
         self.ends_on = self.ends_on.and(Events::LOST);
         self
@@ -215,13 +197,11 @@ impl<T: Payload, S: Store, C, K> WorkerBuilder<T, S, C, K> {
     /// Drops the future of an async handler when a [cancel](crate::DurableQueue::cancel) of its job is
     /// [requested](Claimed::cancelled). The job then ends. By default the handler goes on, and can ask whether it should
     /// stop.
-    #[cfg(feature = "async")]
     pub fn cancel_on_request(mut self) -> Self {
         self.ends_on = self.ends_on.and(Events::CANCELLED);
         self
     }
 
-    #[cfg(feature = "async")]
     pub(crate) fn limits(&self) -> Limits {
         Limits {
             handlers: self.concurrency,
@@ -230,7 +210,6 @@ impl<T: Payload, S: Store, C, K> WorkerBuilder<T, S, C, K> {
         }
     }
 
-    #[cfg(feature = "async")]
     pub(crate) fn terms(&self, kind: Option<&'static str>) -> Terms {
         Terms {
             ends_on: self.ends_on,
@@ -244,9 +223,7 @@ impl<T: Payload, S: Store, C, K> WorkerBuilder<T, S, C, K> {
             queue,
             concurrency,
             batch,
-            #[cfg(feature = "async")]
             grace,
-            #[cfg(feature = "async")]
             ends_on,
             context: before,
             kinds: kinds_before,
@@ -255,9 +232,7 @@ impl<T: Payload, S: Store, C, K> WorkerBuilder<T, S, C, K> {
             queue,
             concurrency,
             batch,
-            #[cfg(feature = "async")]
             grace,
-            #[cfg(feature = "async")]
             ends_on,
             context,
             kinds,
@@ -313,7 +288,6 @@ impl<T: Payload, S: Store, C, K> WorkerBuilder<T, S, C, K> {
     }
 
     /// Runs `start`'s attempts in `pool`.
-    #[cfg(feature = "async")]
     pub(crate) fn start_tasks<A>(
         self,
         pool: &AsyncPool,
@@ -348,7 +322,6 @@ impl<T: Payload, S: Store, C, K> WorkerBuilder<T, S, C, K> {
     }
 }
 
-#[cfg(feature = "async")]
 impl<T: Payload, S: Store> WorkerBuilder<T, S> {
     /// Sets a value of which each call of an async handler gets a clone, as its second argument: the application's state.
     /// The clone belongs to the attempt: a panic in it fails the attempt.
@@ -433,7 +406,6 @@ impl<T: Payload, S: Store> WorkerBuilder<T, S> {
 }
 
 /// The same with a context.
-#[cfg(feature = "async")]
 impl<T: Payload, S: Store, C: Clone> WorkerBuilder<T, S, Context<C>> {
     /// Like [`WorkerBuilder::run_async`] without a context.
     pub fn run_async<F, Fut, E>(self, handler: F) -> Run<T, S, impl Fn(Job<T>) -> Fut, Fut>
@@ -517,7 +489,6 @@ impl<T: Payload, S: Store> Drop for Worker<T, S> {
         match &self.handlers {
             Handlers::Threads(pool) => _ = pool.release(),
             // It ends with the queue.
-            #[cfg(feature = "async")]
             Handlers::Tasks(_) => {}
         }
     }

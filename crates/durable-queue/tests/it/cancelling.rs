@@ -509,7 +509,6 @@ fn a_failing_thread_handler_of_a_cancelled_job_ends_it() {
     assert_eq!(worker.unwrap().shutdown(LONG), ShutDown::Finished);
 }
 
-#[cfg(feature = "async")]
 mod futures {
     //! Async handlers.
 

@@ -86,7 +86,6 @@ fn a_handler_sets_the_result_on_a_thread_and_as_a_future() {
     }
     assert_eq!(worker.unwrap().shutdown(LONG), ShutDown::Finished);
 
-    #[cfg(feature = "async")]
     {
         let queue = keeping(&time);
         let id = queue.push(job("a"), When::NOW).unwrap();

@@ -144,7 +144,6 @@ fn the_errors_and_panics_of_handlers_are_kept_with_their_causes() {
     let worker = Worker::builder(queue.clone()).start(|job: &Claimed<String>| fail(job.attempt()));
     check(&time, &queue);
     assert_eq!(worker.unwrap().shutdown(LONG), ShutDown::Finished);
-    #[cfg(feature = "async")]
     {
         let queue = time.builder(time.sim()).max_attempts(2).build().unwrap();
         let builder = Worker::builder(queue.clone());

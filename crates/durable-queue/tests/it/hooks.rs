@@ -268,9 +268,6 @@ fn each_handler(recorder: &Recorder, text: &str) -> [Vec<String>; 2] {
         assert_eq!(worker.unwrap().shutdown(LONG), ShutDown::Finished);
         recorder.take()
     };
-    #[cfg(not(feature = "async"))]
-    return [blocking, Vec::new()];
-    #[cfg(feature = "async")]
     {
         let queue = recorder.queue(&time);
         queue.push(job(text), When::NOW).unwrap();
@@ -305,9 +302,6 @@ fn a_handler_runs_within_the_hook_of_its_attempt() {
         let [blocking, futures] = each_handler(&Recorder::default(), text);
         let attempts = if outcome == "Done" { 1 } else { 2 };
         for (events, parts) in [(blocking, 1), (futures, 4)] {
-            if events.is_empty() && cfg!(not(feature = "async")) {
-                continue;
-            }
             assert_eq!(events.len(), 1 + attempts * (2 + 2 * parts), "{events:?}");
             let mut events = events[1..].iter();
             for attempt in 1..=attempts {
@@ -431,7 +425,6 @@ fn an_attempt_that_its_time_limit_has_ended_is_lost() {
     assert!(events[0].starts_with("Lost in 1s, "), "{events:?}");
 }
 
-#[cfg(feature = "async")]
 #[testkit::test]
 fn a_future_that_its_time_limit_drops_ends_its_hook_as_lost() {
     let (time, recorder) = (Time::new(), Recorder::default());

@@ -17,14 +17,11 @@ mod clocks;
 mod done;
 mod faults;
 mod futures;
-#[cfg(feature = "async")]
 mod handlers;
 mod history;
 mod hooks;
 mod horizon;
-#[cfg(feature = "async")]
 mod kinds;
-#[cfg(feature = "async")]
 mod latch;
 mod leases;
 mod limits;

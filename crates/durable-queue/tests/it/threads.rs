@@ -279,7 +279,7 @@ fn a_queue_with_threads_of_its_own_does_not_wait_for_the_others() {
 }
 
 /// 200 idle workers with async handlers, in one pool.
-#[cfg(all(feature = "async", target_os = "linux"))]
+#[cfg(target_os = "linux")]
 #[testkit::test]
 fn the_async_workers_of_two_hundred_queues_cost_at_most_eight_threads() {
     let ended = testkit::in_child(

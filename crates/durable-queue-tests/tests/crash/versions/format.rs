@@ -31,8 +31,7 @@ pub(super) fn read(server: Option<&str>, folder: &Path) -> Format {
             let mut session = client.get_connection().unwrap();
             let mut get = redis::cmd("GET");
             let text: String = get.arg("durable:version").query(&mut session).unwrap();
-            // A record with an older compatible version has both, separated by a colon.
-            let (version, oldest) = text.split_once(':').unwrap_or((&text, &text));
+            let (version, oldest) = text.split_once(':').unwrap();
             (version.parse().unwrap(), oldest.parse().unwrap())
         }
         Some(_) => panic!("no such server is built in"),
