@@ -31,7 +31,7 @@ impl fmt::Debug for Said {
 impl error::Error for Said {}
 
 /// Converts an error of a call that was sent.
-pub(super) fn failure(error: &RedisError) -> StoreError {
+pub(crate) fn failure(error: &RedisError) -> StoreError {
     match error.code() {
         Some(code) => by_server(code, error.detail().unwrap_or_default()),
         None => by_client(error, StoreError::lost_answer),
@@ -39,7 +39,7 @@ pub(super) fn failure(error: &RedisError) -> StoreError {
 }
 
 /// Converts an error of connecting: nothing was requested yet.
-pub(super) fn no_session(error: &RedisError) -> StoreError {
+pub(crate) fn no_session(error: &RedisError) -> StoreError {
     match error.code() {
         Some(code) => by_server(code, error.detail().unwrap_or_default()),
         None => by_client(error, StoreError::new),
@@ -121,7 +121,7 @@ fn by_client(error: &RedisError, make: impl FnOnce(ErrorKind) -> StoreError) -> 
 
 /// Returns whether the session is unusable: a response to an earlier call may still arrive, or the server no
 /// longer accepts writes.
-pub(super) fn is_over(error: &RedisError) -> bool {
+pub(crate) fn is_over(error: &RedisError) -> bool {
     match error.code() {
         None => true,
         Some(code) => matches!(code, "READONLY" | "MASTERDOWN" | "NOAUTH"),
@@ -129,7 +129,7 @@ pub(super) fn is_over(error: &RedisError) -> bool {
 }
 
 /// Returns whether the server has lost its scripts. No script was started.
-pub(super) fn is_unknown_script(error: &RedisError) -> bool {
+pub(crate) fn is_unknown_script(error: &RedisError) -> bool {
     error.code() == Some("NOSCRIPT")
 }
 
@@ -138,17 +138,17 @@ fn other(text: impl Into<String>) -> StoreError {
 }
 
 /// Error of an address, without its contents.
-pub(super) fn unreadable_address() -> StoreError {
+pub(crate) fn unreadable_address() -> StoreError {
     other("the address is invalid, or requires TLS, which the client was built without")
 }
 
 /// Error of a prefix.
-pub(super) fn bad_prefix() -> StoreError {
+pub(crate) fn bad_prefix() -> StoreError {
     other("a prefix must consist of 1 to 40 of a-z, A-Z, 0-9, `_`, `-`, `.` and `:`")
 }
 
 /// Error of a server that does not support this crate's scripts.
-pub(super) fn too_old(version: &str) -> StoreError {
+pub(crate) fn too_old(version: &str) -> StoreError {
     // The server's text is shown only if it is a version.
     let is_version = |byte: u8| byte.is_ascii_digit() || byte == b'.';
     let shown = version.bytes().all(is_version).then_some(version);
@@ -159,7 +159,7 @@ pub(super) fn too_old(version: &str) -> StoreError {
 }
 
 /// Error of a call whose session took too long to start.
-pub(super) fn no_time() -> StoreError {
+pub(crate) fn no_time() -> StoreError {
     let text = "no session could be started in time";
     StoreError::new(ErrorKind::Unavailable).with_source(Said(text.to_owned()))
 }
@@ -169,59 +169,59 @@ fn unavailable(text: &'static str) -> StoreError {
 }
 
 /// Error of a call that was redirected for too long.
-pub(super) fn moving() -> StoreError {
+pub(crate) fn moving() -> StoreError {
     unavailable("the queue is moving to another node of its cluster")
 }
 
 /// Error of a call if no node is known to have the queue, or if no node sees the others.
-pub(super) fn no_owner() -> StoreError {
+pub(crate) fn no_owner() -> StoreError {
     unavailable("part of the cluster is down")
 }
 
 /// Error of a call that was carried out, but that too few replicas have confirmed.
-pub(super) fn unconfirmed() -> StoreError {
+pub(crate) fn unconfirmed() -> StoreError {
     let text = "too few replicas have confirmed the call in time";
     StoreError::lost_answer(ErrorKind::Unavailable).with_source(Said(text.to_owned()))
 }
 
 /// Error of a sentinel that does not monitor the master.
-pub(super) fn unknown_master() -> StoreError {
+pub(crate) fn unknown_master() -> StoreError {
     other("the sentinels monitor no master of this name")
 }
 
 /// Error of a server that a sentinel takes for the master.
-pub(super) fn not_a_master() -> StoreError {
+pub(crate) fn not_a_master() -> StoreError {
     unavailable("the server is not the master yet, or no longer")
 }
 
 /// Error of a server that was started without cluster support.
-pub(super) fn no_cluster() -> StoreError {
+pub(crate) fn no_cluster() -> StoreError {
     other("the server is not a node of a cluster: use `open`")
 }
 
 /// Error of missing addresses.
-pub(super) fn no_address() -> StoreError {
+pub(crate) fn no_address() -> StoreError {
     other("at least one address is required")
 }
 
 /// Error of a master's address without its name.
-pub(super) fn no_name() -> StoreError {
+pub(crate) fn no_name() -> StoreError {
     other("the host of the address must be the name of the master")
 }
 
 /// Error of a cluster's address with a database.
-pub(super) fn has_database() -> StoreError {
+pub(crate) fn has_database() -> StoreError {
     other("a cluster has only the database 0")
 }
 
 /// Error of a server that would delete jobs to free memory.
-pub(super) fn evicts() -> StoreError {
+pub(crate) fn evicts() -> StoreError {
     let text = "its maxmemory-policy deletes keys: set noeviction";
     StoreError::new(ErrorKind::Evicting).with_source(Said(text.to_owned()))
 }
 
 /// Error of a thread that could not be started.
-pub(super) fn no_thread(error: &std::io::Error) -> StoreError {
+pub(crate) fn no_thread(error: &std::io::Error) -> StoreError {
     other(format!("no thread could be started: {error}"))
 }
 

@@ -15,30 +15,30 @@ use durable_queue::store::Result;
 use durable_queue::{ErrorKind, StoreError};
 use redis::{Cmd, Connection, RedisResult};
 
-use super::failure::bad_prefix;
-use super::script::Way;
+use crate::failure::bad_prefix;
+use crate::script::Way;
 
 /// The version of keys and records that this crate writes.
-pub(super) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 /// The oldest version that may use them.
 const OLDEST: u32 = 1;
 
 /// The keys of a queue, in the order of `lua/base.lua`.
-pub(super) const KEYS: [&str; 16] = [
+pub(crate) const KEYS: [&str; 16] = [
     "due", "lease", "urgent", "job", "payload", "pending", "running", "dead", "letter", "state",
     "extra", "marked", "done", "until", "limit", "place",
 ];
 
 /// The number of slots of a cluster.
-pub(super) const SLOTS: u16 = 16_384;
+pub(crate) const SLOTS: u16 = 16_384;
 
 /// The prefix of all keys.
 #[derive(Clone, Debug)]
-pub(super) struct Layout(String);
+pub(crate) struct Layout(String);
 
 impl Layout {
-    pub(super) fn new(prefix: &str) -> Result<Self> {
+    pub(crate) fn new(prefix: &str) -> Result<Self> {
         const LONGEST: usize = 40;
         let is_plain =
             |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':');
@@ -49,7 +49,7 @@ impl Layout {
     }
 
     /// Adds the keys of a queue as arguments of a call.
-    pub(super) fn add_keys(&self, queue: &str, call: &mut Cmd) {
+    pub(crate) fn add_keys(&self, queue: &str, call: &mut Cmd) {
         let mut key = format!("{}:{{{}}}:", self.0, Tag(queue));
         let common = key.len();
         for name in KEYS {
@@ -60,23 +60,23 @@ impl Layout {
     }
 
     /// Returns the key of the queue's state.
-    pub(super) fn state(&self, queue: &str) -> String {
+    pub(crate) fn state(&self, queue: &str) -> String {
         format!("{}:{{{}}}:state", self.0, Tag(queue))
     }
 
     /// Returns the channel of announcements about all queues.
-    pub(super) fn channel(&self) -> String {
+    pub(crate) fn channel(&self) -> String {
         format!("{}:earlier", self.0)
     }
 
     /// Returns the key of a test's clock.
     #[cfg(feature = "testing")]
-    pub(super) fn clock(&self) -> String {
+    pub(crate) fn clock(&self) -> String {
         format!("{}:clock", self.0)
     }
 
     /// Returns the slot of a queue's keys in a cluster.
-    pub(super) fn slot(queue: &str) -> u16 {
+    pub(crate) fn slot(queue: &str) -> u16 {
         let mut sum = Crc::default();
         // The sum accepts any text.
         write!(sum, "{}", Tag(queue)).ok();
@@ -84,7 +84,7 @@ impl Layout {
     }
 
     /// Returns the slot of a key without a hash tag.
-    pub(super) fn slot_of(key: &str) -> u16 {
+    pub(crate) fn slot_of(key: &str) -> u16 {
         let mut sum = Crc::default();
         sum.write_str(key).ok(); // As above.
         sum.slot()
@@ -93,7 +93,7 @@ impl Layout {
     /// Returns a key without data that all scripts on a cluster declare. As it never exists, no node starts a
     /// script while the queue's slot is being moved, even if all other keys are there. Otherwise the old owner
     /// would stop a script that removes the last entry of a key midway. `clock` is a test's time.
-    pub(super) fn guard(&self, queue: &str, clock: Option<i64>) -> String {
+    pub(crate) fn guard(&self, queue: &str, clock: Option<i64>) -> String {
         let mut key = format!("{}:{{{}}}:moving", self.0, Tag(queue));
         if let Some(clock) = clock {
             write!(key, ":{clock}").ok();
@@ -102,12 +102,12 @@ impl Layout {
     }
 
     /// Returns the key of the version.
-    pub(super) fn version(&self) -> String {
+    pub(crate) fn version(&self) -> String {
         format!("{}:version", self.0)
     }
 
     /// Returns the version record, after writing a missing one.
-    pub(super) fn read(
+    pub(crate) fn read(
         &self,
         connection: &mut Connection,
         way: Way,
@@ -130,7 +130,7 @@ impl Layout {
     }
 
     /// Checks a version record.
-    pub(super) fn check(found: Option<&str>) -> Result<()> {
+    pub(crate) fn check(found: Option<&str>) -> Result<()> {
         let found = found.and_then(version);
         let is_usable = found.map(|found| found.is_usable(VERSION)).transpose()?;
         is_usable

@@ -10,8 +10,8 @@ use durable_queue::internals::{Hub, Lost, Messages, Probe, Received, Server, Ses
 use durable_queue::store::Result;
 use redis::{Connection, Msg, PubSub, RedisResult, Value};
 
-use super::Shared;
-use super::failure::no_session;
+use crate::failure::no_session;
+use crate::shared::Shared;
 
 impl Server for Shared {
     type Session = Listens;
@@ -36,11 +36,11 @@ impl Server for Shared {
         let due = words.next()?.parse().ok()?;
         let (origin, queue) = (words.next()?, words.next()?);
         let is_anothers = origin != self.hub.origin();
-        is_anothers.then(|| (queue.to_owned(), super::values::time_of(due)))
+        is_anothers.then(|| (queue.to_owned(), crate::values::time_of(due)))
     }
 }
 
-pub(super) struct Listens(Connection);
+pub(crate) struct Listens(Connection);
 
 impl Session for Listens {
     type Messages<'s> = Subscribed<'s>;
@@ -50,7 +50,7 @@ impl Session for Listens {
     }
 }
 
-pub(super) struct Subscribed<'s>(PubSub<'s>);
+pub(crate) struct Subscribed<'s>(PubSub<'s>);
 
 impl Messages for Subscribed<'_> {
     fn next(&mut self, limit: Duration) -> std::result::Result<Received, Lost> {

@@ -11,16 +11,17 @@ use redis::{
     Client, Connection, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
 };
 
-use super::checks::check;
-use super::cluster::Cluster;
-use super::connector::{Connector, client};
-use super::failure::{has_database, no_address, no_name, no_session, unreadable_address};
-use super::layout::Layout;
-use super::pool::Pool;
-use super::script::Scripts;
-use super::sentinel::Master;
-use super::session::{Replicas, Server, Servers, Sessions};
-use super::{RedisStore, Shared};
+use crate::failure::{has_database, no_address, no_name, no_session, unreadable_address};
+use crate::layout::Layout;
+use crate::script::Scripts;
+use crate::server::checks::check;
+use crate::server::cluster::Cluster;
+use crate::server::connector::{Connector, client};
+use crate::server::pool::Pool;
+use crate::server::sentinel::Master;
+use crate::server::session::{Replicas, Server, Servers, Sessions};
+use crate::shared::Shared;
+use crate::store::RedisStore;
 
 /// Default maximum number of sessions for calls of the application. A store that hands out jobs has two more:
 /// for the queues' threads, and for listening.
@@ -56,8 +57,23 @@ impl fmt::Debug for RedisOptions {
     }
 }
 
+impl RedisStore {
+    /// Returns the default options.
+    pub fn options() -> RedisOptions {
+        RedisOptions::new()
+    }
+
+    /// Connects with the default options.
+    ///
+    /// # Errors
+    /// Like [`RedisOptions::open`].
+    pub fn open(address: &str) -> Result<Self> {
+        Self::options().open(address)
+    }
+}
+
 impl RedisOptions {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             prefix: PREFIX.to_owned(),
             sessions: SESSIONS,
@@ -111,7 +127,7 @@ impl RedisOptions {
     }
 
     /// Sets the time of silence before a probe, and the time limit of its answer, for tests that do not wait
-    /// for [`PROBE_EVERY`](super::PROBE_EVERY).
+    /// for [`PROBE_EVERY`](crate::PROBE_EVERY).
     #[cfg(feature = "testing")]
     pub fn probe(mut self, every: Duration, answer: Duration) -> Self {
         (self.timing.probe_every, self.timing.probe_answer) = (every, answer);
@@ -155,7 +171,7 @@ impl RedisOptions {
     /// Like [`open`](Self::open).
     pub fn open_client(self, client: &Client) -> Result<RedisStore> {
         let address = client.get_connection_info().clone();
-        let client = super::connector::client(parsed(address, false)?)?;
+        let client = crate::server::connector::client(parsed(address, false)?)?;
         self.open_server(Server::At(client))
     }
 

@@ -11,7 +11,7 @@ use redis::{Connection, RedisResult, Script};
 
 /// A call of the server.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Call {
+pub(crate) enum Call {
     Enqueue,
     Turn,
     Cancel,
@@ -109,7 +109,7 @@ impl Call {
     }
 
     /// Returns whether the script may announce, so that its arguments begin with those of `announce.lua`.
-    pub(super) fn announces(self) -> bool {
+    pub(crate) fn announces(self) -> bool {
         self.parts().1
     }
 
@@ -118,7 +118,7 @@ impl Call {
         self.announces() || matches!(self, Self::ListLimits)
     }
 
-    pub(super) fn need(self) -> Need {
+    pub(crate) fn need(self) -> Need {
         match self {
             Self::Enqueue => Need::Push,
             Self::Cancel
@@ -135,7 +135,7 @@ impl Call {
 
 /// Requirements of a call on its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Need {
+pub(crate) enum Need {
     /// Reads only, so it can be repeated.
     Nothing,
     /// The caller should know whether the call was carried out.
@@ -147,14 +147,14 @@ pub(super) enum Need {
 }
 
 impl Need {
-    pub(super) fn is_sure(self) -> bool {
+    pub(crate) fn is_sure(self) -> bool {
         matches!(self, Self::Sure | Self::Push)
     }
 }
 
 /// Way of a command to a node of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(crate) enum Way {
     Direct,
     /// A node that does not have the slot yet accepts the next command.
     Asking,
@@ -162,7 +162,7 @@ pub(super) enum Way {
 
 impl Way {
     /// Must be called before each command.
-    pub(super) fn prepare(self, connection: &mut Connection) -> RedisResult<()> {
+    pub(crate) fn prepare(self, connection: &mut Connection) -> RedisResult<()> {
         match self {
             Self::Direct => Ok(()),
             Self::Asking => redis::cmd("ASKING").exec(connection),
@@ -171,7 +171,7 @@ impl Way {
 }
 
 /// All scripts of a store.
-pub(super) struct Scripts {
+pub(crate) struct Scripts {
     /// Each is made for its first call: a process needs few of them, and the hash of each takes 0.1 ms.
     texts: [OnceLock<Text>; Call::COUNT],
     /// The functions before the common part.
@@ -180,14 +180,14 @@ pub(super) struct Scripts {
 }
 
 /// A script's text, and its hash for later calls.
-pub(super) struct Text {
-    pub(super) text: String,
-    pub(super) hash: String,
+pub(crate) struct Text {
+    pub(crate) text: String,
+    pub(crate) hash: String,
 }
 
 impl Scripts {
     /// `clock`: the key of a test's clock, instead of the server's.
-    pub(super) fn new(clock: Option<String>) -> Self {
+    pub(crate) fn new(clock: Option<String>) -> Self {
         let text = clock.as_ref().map_or(CLOCK.to_owned(), |key| {
             format!("local function clock()\n  return tonumber(redis.call('GET', '{key}'))\nend\n")
         });
@@ -195,7 +195,7 @@ impl Scripts {
     }
 
     /// Scripts for a cluster.
-    pub(super) fn of_cluster(clock: Option<String>) -> Self {
+    pub(crate) fn of_cluster(clock: Option<String>) -> Self {
         // The clock's key may be in another slot.
         let time = match clock {
             Some(_) => CLOCK_OF_GUARD,
@@ -212,7 +212,7 @@ impl Scripts {
         }
     }
 
-    pub(super) fn get(&self, call: Call) -> &Text {
+    pub(crate) fn get(&self, call: Call) -> &Text {
         self.texts[call as usize].get_or_init(|| self.text(call))
     }
 
@@ -237,12 +237,12 @@ impl Scripts {
     }
 
     /// Returns whether times are those of a test's clock.
-    pub(super) fn has_own_clock(&self) -> bool {
+    pub(crate) fn has_own_clock(&self) -> bool {
         self.own_clock.is_some()
     }
 
     /// Returns the key of a test's clock.
-    pub(super) fn own_clock(&self) -> Option<&str> {
+    pub(crate) fn own_clock(&self) -> Option<&str> {
         self.own_clock.as_deref()
     }
 }

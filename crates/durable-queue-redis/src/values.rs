@@ -26,7 +26,7 @@ pub const KEY_LIMIT: usize = 1 << 20;
 /// Maximum size of a push in bytes. The server holds two copies of it.
 pub const PUSH_LIMIT: usize = 256 << 20;
 
-pub(super) const SIZES: Sizes = Sizes {
+pub(crate) const SIZES: Sizes = Sizes {
     payload: PAYLOAD_LIMIT,
     key: KEY_LIMIT,
     push: PUSH_LIMIT,
@@ -36,7 +36,7 @@ fn clamped(time: i64) -> i64 {
     time.clamp(-NEVER, NEVER)
 }
 
-pub(super) fn time_of(time: i64) -> StoreTime {
+pub(crate) fn time_of(time: i64) -> StoreTime {
     StoreTime::from_micros(match time {
         time if time >= NEVER => return StoreTime::NEVER,
         time if time <= -NEVER => i64::MIN,
@@ -49,12 +49,12 @@ fn micros(span: Duration) -> i64 {
     clamped(StoreTime::from_micros(0).after(span).as_micros())
 }
 
-pub(super) fn point(time: StoreTime) -> i64 {
+pub(crate) fn point(time: StoreTime) -> i64 {
     clamped(time.as_micros())
 }
 
 /// Adds a time in the format of `resolve` in `lua/base.lua`.
-pub(super) fn add_time(call: &mut Cmd, when: When) {
+pub(crate) fn add_time(call: &mut Cmd, when: When) {
     match when {
         When::After(delay) => call.arg(format!("+{}", micros(delay))),
         When::At(at) => call.arg(point(at)),
@@ -63,11 +63,11 @@ pub(super) fn add_time(call: &mut Cmd, when: When) {
 
 /// Formats an id with leading zeros. A number with more digits is not the id of any job, and sorts after all
 /// of them.
-pub(super) fn id_text(id: JobId) -> String {
+pub(crate) fn id_text(id: JobId) -> String {
     format!("{:016}", id.as_u64())
 }
 
-pub(super) fn add_which(call: &mut Cmd, which: Which<'_>) {
+pub(crate) fn add_which(call: &mut Cmd, which: Which<'_>) {
     match which {
         Which::Id(id) => call.arg("id").arg(id_text(id)),
         Which::Key(key) => call.arg("key").arg(key),
@@ -75,7 +75,7 @@ pub(super) fn add_which(call: &mut Cmd, which: Which<'_>) {
 }
 
 /// Adds a job in the format of `lua/enqueue.lua`.
-pub(super) fn add_job(call: &mut Cmd, job: &NewJob<'_>) {
+pub(crate) fn add_job(call: &mut Cmd, job: &NewJob<'_>) {
     add_time(call, job.when);
     call.arg(job.payload);
     let has_texts = job.kind.or(job.options).is_some();
@@ -109,7 +109,7 @@ pub(super) fn add_job(call: &mut Cmd, job: &NewJob<'_>) {
 }
 
 /// Adds a settle in the format of `lua/turn.lua`.
-pub(super) fn add_settle(call: &mut Cmd, settle: &Settle<'_>) {
+pub(crate) fn add_settle(call: &mut Cmd, settle: &Settle<'_>) {
     let mut begin = |act: &str| {
         let token = &settle.token.as_bytes()[..];
         call.arg(act).arg(id_text(settle.id)).arg(token);
@@ -164,7 +164,7 @@ pub(super) fn add_settle(call: &mut Cmd, settle: &Settle<'_>) {
 }
 
 /// Returns the history of failures that a settle stores.
-pub(super) fn failures<'a>(settle: &Settle<'a>) -> Option<&'a str> {
+pub(crate) fn failures<'a>(settle: &Settle<'a>) -> Option<&'a str> {
     match settle.act {
         Act::Retry { failures, .. } | Act::Bury { failures, .. } | Act::Reject { failures, .. } => {
             failures
@@ -174,7 +174,7 @@ pub(super) fn failures<'a>(settle: &Settle<'a>) -> Option<&'a str> {
 }
 
 /// Adds the histories of failures in the format of `lua/turn.lua`.
-pub(super) fn add_failures(call: &mut Cmd, settles: &[Settle<'_>]) {
+pub(crate) fn add_failures(call: &mut Cmd, settles: &[Settle<'_>]) {
     for (number, settle) in (1_usize..).zip(settles) {
         if let Some(failures) = failures(settle) {
             call.arg(number).arg(failures);
@@ -183,7 +183,7 @@ pub(super) fn add_failures(call: &mut Cmd, settles: &[Settle<'_>]) {
 }
 
 /// Returns a limit in the format of `lua/limit.lua`, or `None` if there is no such limit.
-pub(super) fn limit_arguments(limit: &Limit, is_set: bool) -> Option<Vec<String>> {
+pub(crate) fn limit_arguments(limit: &Limit, is_set: bool) -> Option<Vec<String>> {
     let (begin, values) = match limit {
         Limit::PerKey { most } => (vec!["key"], vec![u64::from((*most).max(1))]),
         Limit::PerKind { kind, most } => (vec!["kind", kind], vec![u64::from((*most).max(1))]),
@@ -209,7 +209,7 @@ fn interval(rate: StartRate) -> u64 {
 }
 
 /// Adds an optional claim in the format of `lua/turn.lua`.
-pub(super) fn add_claim(call: &mut Cmd, claim: Option<Claim>) {
+pub(crate) fn add_claim(call: &mut Cmd, claim: Option<Claim>) {
     let Some(claim) = claim else {
         call.arg("");
         return;
@@ -223,27 +223,27 @@ pub(super) fn add_claim(call: &mut Cmd, claim: Option<Claim>) {
         .arg(u8::from(claim.urgent_first));
 }
 
-pub(super) fn add_held_by(call: &mut Cmd, token: Token, lease: Duration) {
+pub(crate) fn add_held_by(call: &mut Cmd, token: Token, lease: Duration) {
     call.arg(&token.as_bytes()[..]).arg(micros(lease));
 }
 
 /// A script's response, read value by value. An unexpected value is reported at the end, as an error of a
 /// call that was carried out.
-pub(super) struct Answer(std::vec::IntoIter<Value>);
+pub(crate) struct Answer(std::vec::IntoIter<Value>);
 
 fn unreadable() -> StoreError {
     StoreError::lost_answer(ErrorKind::Corrupt)
 }
 
 impl Answer {
-    pub(super) fn of(value: Value) -> Result<Self> {
+    pub(crate) fn of(value: Value) -> Result<Self> {
         match value {
             Value::Array(values) => Ok(Self(values.into_iter())),
             _ => Err(unreadable()),
         }
     }
 
-    pub(super) fn is_at_end(&self) -> bool {
+    pub(crate) fn is_at_end(&self) -> bool {
         self.0.as_slice().is_empty()
     }
 
@@ -251,26 +251,26 @@ impl Answer {
         self.0.next().ok_or_else(unreadable)
     }
 
-    pub(super) fn nested(&mut self) -> Result<Self> {
+    pub(crate) fn nested(&mut self) -> Result<Self> {
         Self::of(self.next()?)
     }
 
-    pub(super) fn number(&mut self) -> Result<i64> {
+    pub(crate) fn number(&mut self) -> Result<i64> {
         match self.next()? {
             Value::Int(number) => Ok(number),
             _ => Err(unreadable()),
         }
     }
 
-    pub(super) fn count(&mut self) -> Result<u32> {
+    pub(crate) fn count(&mut self) -> Result<u32> {
         Ok(u32::try_from(self.number()?).unwrap_or(u32::MAX))
     }
 
-    pub(super) fn time(&mut self) -> Result<StoreTime> {
+    pub(crate) fn time(&mut self) -> Result<StoreTime> {
         Ok(time_of(self.number()?))
     }
 
-    pub(super) fn maybe_time(&mut self) -> Result<Option<StoreTime>> {
+    pub(crate) fn maybe_time(&mut self) -> Result<Option<StoreTime>> {
         match self.next()? {
             Value::Nil => Ok(None),
             Value::Int(time) => Ok(Some(time_of(time))),
@@ -282,7 +282,7 @@ impl Answer {
         Ok(JobId::from_u64(self.number()?.unsigned_abs()))
     }
 
-    pub(super) fn maybe_bytes(&mut self) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn maybe_bytes(&mut self) -> Result<Option<Vec<u8>>> {
         match self.next()? {
             Value::Nil => Ok(None),
             Value::BulkString(bytes) => Ok(Some(bytes)),
@@ -290,7 +290,7 @@ impl Answer {
         }
     }
 
-    pub(super) fn bytes(&mut self) -> Result<Vec<u8>> {
+    pub(crate) fn bytes(&mut self) -> Result<Vec<u8>> {
         self.maybe_bytes()?.ok_or_else(unreadable)
     }
 
@@ -302,7 +302,7 @@ impl Answer {
     }
 
     /// Outcomes of pushes in the order of `letters`.
-    pub(super) fn puts(&mut self, letters: &[u8]) -> Result<Vec<Put>> {
+    pub(crate) fn puts(&mut self, letters: &[u8]) -> Result<Vec<Put>> {
         let put = |letter: &u8| {
             let id = self.id()?;
             match letter {
@@ -315,7 +315,7 @@ impl Answer {
         letters.iter().map(put).collect()
     }
 
-    pub(super) fn verdicts(&mut self) -> Result<Vec<Verdict>> {
+    pub(crate) fn verdicts(&mut self) -> Result<Vec<Verdict>> {
         let verdict = |letter: &u8| match letter {
             b'd' => Ok(Verdict::Done),
             b's' => Ok(Verdict::Stale),
@@ -334,7 +334,7 @@ impl Answer {
     }
 
     /// Marked jobs.
-    pub(super) fn requests(self) -> Result<Vec<(JobId, Token)>> {
+    pub(crate) fn requests(self) -> Result<Vec<(JobId, Token)>> {
         self.all(|answer| {
             let (id, token) = (answer.id()?, answer.bytes()?);
             let token = token.try_into().map_err(|_| unreadable())?;
@@ -343,7 +343,7 @@ impl Answer {
     }
 
     /// Limits of keys and kinds.
-    pub(super) fn limits(mut self) -> Result<Vec<Limit>> {
+    pub(crate) fn limits(mut self) -> Result<Vec<Limit>> {
         let most = self.count()?;
         let mut limits: Vec<_> = (most > 0)
             .then_some(Limit::PerKey { most })
@@ -374,7 +374,7 @@ impl Answer {
         }
     }
 
-    pub(super) fn leases(self, token: Token) -> Result<Vec<Lease>> {
+    pub(crate) fn leases(self, token: Token) -> Result<Vec<Lease>> {
         let mut leases = self.all(|answer| {
             let (id, due) = (answer.id()?, answer.time()?);
             let flags = answer.number()?;
@@ -404,7 +404,7 @@ impl Answer {
         Ok(leases)
     }
 
-    pub(super) fn listed(self, now: StoreTime) -> Result<Vec<ListedJob>> {
+    pub(crate) fn listed(self, now: StoreTime) -> Result<Vec<ListedJob>> {
         self.all(|answer| {
             let (id, due, at) = (answer.id()?, answer.time()?, answer.time()?);
             let flags = answer.number()?;
@@ -429,7 +429,7 @@ impl Answer {
         })
     }
 
-    pub(super) fn fate(mut self, id: JobId) -> Result<Fate> {
+    pub(crate) fn fate(mut self, id: JobId) -> Result<Fate> {
         if self.is_at_end() {
             return Ok(Fate::Gone);
         }
@@ -451,7 +451,7 @@ impl Answer {
         })
     }
 
-    pub(super) fn dead(self) -> Result<Vec<DeadJob>> {
+    pub(crate) fn dead(self) -> Result<Vec<DeadJob>> {
         self.all(|answer| {
             let mut dead = DeadJob {
                 id: answer.id()?,

@@ -25,13 +25,13 @@ use durable_queue::store::Result;
 use redis::{Client, Connection, ConnectionAddr, ConnectionInfo, RedisError, RedisResult, Value};
 use sync_shim::{Clock as _, Mutex, Parker};
 
-use super::checks::{check, field};
-use super::connector::{Connector, client};
-use super::failure::{failure, is_over, moving, no_cluster, no_owner, no_session, no_time};
-use super::layout::{Layout, SLOTS};
-use super::pool::{Failed, Limits, Pool};
-use super::script::{Need, Way};
-use super::sentinel::at;
+use crate::failure::{failure, is_over, moving, no_cluster, no_owner, no_session, no_time};
+use crate::layout::{Layout, SLOTS};
+use crate::script::{Need, Way};
+use crate::server::checks::{check, field};
+use crate::server::connector::{Connector, client};
+use crate::server::pool::{Failed, Limits, Pool};
+use crate::server::sentinel::at;
 
 /// Maximum time for the answer of one node about the cluster.
 const ANSWER: Duration = Duration::from_secs(1);
@@ -101,7 +101,7 @@ impl Redirect {
 type Attempt<'a> = dyn FnMut(&Arc<Node>, Way, Duration) -> std::result::Result<(), Failed> + 'a;
 
 /// The nodes of a cluster, each with its own sessions.
-pub(super) struct Cluster {
+pub(crate) struct Cluster {
     /// Addresses that are asked for the nodes. Nodes get the user and the settings of the first one.
     seeds: Vec<ConnectionInfo>,
     /// Maximum number of sessions of the application with each node.
@@ -114,7 +114,7 @@ impl Cluster {
     ///
     /// # Errors
     /// If no seed answers, or if a node is not supported.
-    pub(super) fn open(
+    pub(crate) fn open(
         seeds: Vec<ConnectionInfo>,
         sessions: usize,
         connector: &Connector,
@@ -133,7 +133,7 @@ impl Cluster {
     }
 
     /// Makes one round trip with the owner of the slot, or with the node that imports it.
-    pub(super) fn with<T>(
+    pub(crate) fn with<T>(
         &self,
         connector: &Connector,
         slot: u16,
@@ -158,7 +158,7 @@ impl Cluster {
     }
 
     /// Starts a session with a node that sees the cluster.
-    pub(super) fn any_node(&self, connector: &Connector) -> Result<Connection> {
+    pub(crate) fn any_node(&self, connector: &Connector) -> Result<Connection> {
         let mut failed = no_owner();
         for address in self.candidates()? {
             match ask(connector, &address, ANSWER) {

@@ -11,15 +11,15 @@ use redis::{Client, Connection, ConnectionAddr, ConnectionInfo};
 use sync_shim::Clock as _;
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use super::checks::{field, info};
-use super::connector::{Connector, client};
-use super::failure::{no_session, no_time, not_a_master, unknown_master};
+use crate::failure::{no_session, no_time, not_a_master, unknown_master};
+use crate::server::checks::{field, info};
+use crate::server::connector::{Connector, client};
 
 /// Maximum time for the answer of one sentinel, or of the server that it names.
 const ANSWER: Duration = Duration::from_secs(1);
 
 /// Finds the master.
-pub(super) struct Master {
+pub(crate) struct Master {
     name: String,
     sentinels: Vec<Client>,
     /// The master's address, except its host and port.
@@ -29,7 +29,7 @@ pub(super) struct Master {
 }
 
 impl Master {
-    pub(super) fn new(name: String, sentinels: Vec<Client>, server: ConnectionInfo) -> Self {
+    pub(crate) fn new(name: String, sentinels: Vec<Client>, server: ConnectionInfo) -> Self {
         Self {
             name,
             sentinels,
@@ -39,7 +39,7 @@ impl Master {
     }
 
     /// Starts a session with the master.
-    pub(super) fn dial(&self, connector: &Connector, limit: Duration) -> Result<Connection> {
+    pub(crate) fn dial(&self, connector: &Connector, limit: Duration) -> Result<Connection> {
         let limit = limit.min(connector.connect_timeout);
         let begin = connector.clock.now();
         let last = self.last.load(Relaxed); // A hint.
@@ -84,7 +84,7 @@ impl Master {
 }
 
 /// Replaces the host and the port of an address.
-pub(super) fn at(address: &ConnectionInfo, host: String, port: u16) -> ConnectionInfo {
+pub(crate) fn at(address: &ConnectionInfo, host: String, port: u16) -> ConnectionInfo {
     let addr = match address.addr().clone() {
         ConnectionAddr::TcpTls {
             insecure,

@@ -3,13 +3,13 @@
 use durable_queue::store::Result;
 use redis::{Connection, RedisError, RedisResult};
 
-use super::failure::{evicts, no_session, too_old};
+use crate::failure::{evicts, no_session, too_old};
 
 /// The oldest server version that supports the scripts' first lines.
 const OLDEST: u32 = 7;
 
 /// Checks that the server is supported.
-pub(super) fn check(connection: &mut Connection) -> Result<()> {
+pub(crate) fn check(connection: &mut Connection) -> Result<()> {
     let failed = |error: RedisError| no_session(&error);
     let info = info(connection, "server").map_err(failed)?;
     // Valkey reports a compatible version of Redis here.
@@ -25,17 +25,17 @@ pub(super) fn check(connection: &mut Connection) -> Result<()> {
 }
 
 /// Returns whether the server may delete jobs to free memory.
-pub(super) fn may_evict(connection: &mut Connection) -> RedisResult<bool> {
+pub(crate) fn may_evict(connection: &mut Connection) -> RedisResult<bool> {
     let info = info(connection, "memory")?;
     // `volatile` policies delete only keys that expire, and the store's keys do not.
     Ok(field(&info, "maxmemory_policy").starts_with("allkeys"))
 }
 
-pub(super) fn info(connection: &mut Connection, section: &str) -> RedisResult<String> {
+pub(crate) fn info(connection: &mut Connection, section: &str) -> RedisResult<String> {
     redis::cmd("INFO").arg(section).query(connection)
 }
 
-pub(super) fn field<'a>(info: &'a str, name: &str) -> &'a str {
+pub(crate) fn field<'a>(info: &'a str, name: &str) -> &'a str {
     let mut lines = info.lines();
     let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     value.unwrap_or_default()

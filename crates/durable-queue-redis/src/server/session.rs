@@ -18,18 +18,18 @@ use durable_queue::store::{Result, call_limit};
 use redis::{Client, Cmd, Connection, RedisResult, Value};
 use sync_shim::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::cluster::Cluster;
-use super::connector::Connector;
-use super::failure::{is_unknown_script, no_session, unconfirmed};
-use super::layout::{KEYS, Layout};
-use super::pool::{Failed, Limits, Pool};
-use super::script::{Call, Need, Scripts, Way};
-use super::sentinel::Master;
+use crate::failure::{is_unknown_script, no_session, unconfirmed};
+use crate::layout::{KEYS, Layout};
+use crate::script::{Call, Need, Scripts, Way};
+use crate::server::cluster::Cluster;
+use crate::server::connector::Connector;
+use crate::server::pool::{Failed, Limits, Pool};
+use crate::server::sentinel::Master;
 
 impl Connector {
     /// Starts a session with a server that has all keys. The version is checked each time, because the server
     /// may have been replaced, or a newer version of this crate may have written the keys.
-    pub(super) fn connect(&self, server: &Server, limit: Duration) -> Result<Connection> {
+    pub(crate) fn connect(&self, server: &Server, limit: Duration) -> Result<Connection> {
         let mut connection = match server {
             Server::At(client) => self.dial(client, limit)?,
             Server::Master(master) => master.dial(self, limit)?,
@@ -41,7 +41,7 @@ impl Connector {
 }
 
 /// A server that has all keys.
-pub(super) enum Server {
+pub(crate) enum Server {
     At(Client),
     /// The current master of several servers.
     Master(Master),
@@ -49,9 +49,9 @@ pub(super) enum Server {
 
 /// The number of replicas that must have a change before its call is answered, and for how long to wait.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Replicas {
-    pub(super) count: u32,
-    pub(super) limit: Duration,
+pub(crate) struct Replicas {
+    pub(crate) count: u32,
+    pub(crate) limit: Duration,
 }
 
 impl Replicas {
@@ -72,13 +72,13 @@ impl Replicas {
 }
 
 #[expect(clippy::large_enum_variant, reason = "there is one per store")]
-pub(super) enum Servers {
+pub(crate) enum Servers {
     One(Server, Pool),
     Cluster(Cluster),
 }
 
 /// The sessions of a store.
-pub(super) struct Sessions {
+pub(crate) struct Sessions {
     connector: Connector,
     scripts: Scripts,
     servers: Servers,
@@ -95,7 +95,7 @@ impl fmt::Debug for Sessions {
 }
 
 impl Sessions {
-    pub(super) fn new(
+    pub(crate) fn new(
         connector: Connector,
         scripts: Scripts,
         servers: Servers,
@@ -110,12 +110,12 @@ impl Sessions {
         }
     }
 
-    pub(super) fn layout(&self) -> &Layout {
+    pub(crate) fn layout(&self) -> &Layout {
         &self.connector.layout
     }
 
     /// Starts a session that is to receive announcements. In a cluster, each node sends them to all others.
-    pub(super) fn listen(&self) -> Result<Connection> {
+    pub(crate) fn listen(&self) -> Result<Connection> {
         match &self.servers {
             Servers::One(server, _) => self.connector.connect(server, Duration::MAX),
             Servers::Cluster(cluster) => cluster.any_node(&self.connector),
@@ -123,7 +123,7 @@ impl Sessions {
     }
 
     /// Records that a pump holds jobs under leases of this length.
-    pub(super) fn learn_lease(&self, lease: Duration) {
+    pub(crate) fn learn_lease(&self, lease: Duration) {
         if self.scripts.has_own_clock() {
             return; // In tests, time is moved manually.
         }
@@ -148,7 +148,7 @@ impl Sessions {
     }
 
     /// Makes one round trip on an existing or a new session, with the server that has the queue.
-    pub(super) fn with<T>(
+    pub(crate) fn with<T>(
         &self,
         need: Need,
         queue: &str,
@@ -172,7 +172,7 @@ impl Sessions {
 
     /// Calls a script on a queue. `add` adds its arguments. `is_durable`: whether the answer means that
     /// replicas have the change, if the options require it.
-    pub(super) fn call(
+    pub(crate) fn call(
         &self,
         call: Call,
         queue: &str,

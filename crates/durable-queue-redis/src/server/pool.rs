@@ -9,10 +9,10 @@ use redis::{Connection, RedisError, RedisResult};
 use sync_shim::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync_shim::{Clock as _, Mutex};
 
-use super::checks::may_evict;
-use super::connector::set_limit;
-use super::failure::{evicts, failure, is_over, no_session, no_time};
-use super::script::Need;
+use crate::failure::{evicts, failure, is_over, no_session, no_time};
+use crate::script::Need;
+use crate::server::checks::may_evict;
+use crate::server::connector::set_limit;
 
 /// A session idle for this long is checked before a call that [must be sure](Need::Sure).
 const IDLE: Duration = Duration::from_secs(1);
@@ -53,7 +53,7 @@ struct Policy {
 }
 
 /// Why a call has no answer.
-pub(super) enum Failed {
+pub(crate) enum Failed {
     /// Nothing was requested.
     NotSent(StoreError),
     /// The server's or the connection's error. The call may have been carried out.
@@ -61,7 +61,7 @@ pub(super) enum Failed {
 }
 
 impl Failed {
-    pub(super) fn into_error(self) -> StoreError {
+    pub(crate) fn into_error(self) -> StoreError {
         match self {
             Self::NotSent(error) => error,
             Self::Sent(error) => failure(&error),
@@ -71,15 +71,15 @@ impl Failed {
 
 /// Time limits of a call.
 #[derive(Clone, Copy)]
-pub(super) struct Limits {
+pub(crate) struct Limits {
     /// Of the call, including a new session.
-    pub(super) call: Duration,
+    pub(crate) call: Duration,
     /// Of a response.
-    pub(super) response: Duration,
+    pub(crate) response: Duration,
 }
 
 /// A small pool of sessions, each for one call at a time. Later ones start when the first are in use.
-pub(super) struct Pool {
+pub(crate) struct Pool {
     slots: Slots<Session>,
     failures: AtomicUsize,
     policy: Mutex<Option<Policy>>,
@@ -88,7 +88,7 @@ pub(super) struct Pool {
 
 impl Pool {
     /// `first`: a session that has just been checked, and its time limit.
-    pub(super) fn new(first: Option<(Connection, Duration)>, most: usize) -> Self {
+    pub(crate) fn new(first: Option<(Connection, Duration)>, most: usize) -> Self {
         let clock = SharedClock::default();
         let now = clock.now();
         let policy = first.as_ref().map(|_| Policy {
@@ -113,7 +113,7 @@ impl Pool {
     }
 
     /// Makes one round trip on an existing session, or on a new one of `connect`, which gets its time limit.
-    pub(super) fn with<T>(
+    pub(crate) fn with<T>(
         &self,
         need: Need,
         limits: Limits,
