@@ -18,6 +18,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+// Its tests start threads, and run on real stores.
+#[cfg(not(anthill_loom))]
 pub mod conformance;
 mod faults;
 mod sim;

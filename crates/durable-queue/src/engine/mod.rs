@@ -1,4 +1,4 @@
-//! The engine: decides when to claim, start, settle and renew, and carries it out. Nothing in here is generic over payloads.
+//! The engine: decides when to claim, start, settle and renew, and carries it out.
 
 pub(crate) mod calls;
 pub(crate) mod claimed;
