@@ -228,15 +228,14 @@ impl Settles {
                 Act::Ack => (ACK, (0, true)),
                 Act::Keep(keep) => (KEEP, (micros(keep.span), true)),
                 Act::Retry { when, .. } => (RETRY, time(when)),
-                Act::Bury { .. } => (BURY, (0, true)),
                 // The number of attempts to subtract.
-                Act::Reject { .. } => (BURY, (1, false)),
+                Act::Bury { counts, .. } => (BURY, (i64::from(!counts), counts)),
                 Act::Release => (RELEASE, (0, true)),
                 Act::Again { when } => (AGAIN, time(when)),
                 Act::Postpone { when } => (POSTPONE, time(when)),
             };
             let error = match settle.act {
-                Act::Bury { error, .. } | Act::Reject { error, .. } => Some(storable(error)),
+                Act::Bury { error, .. } => Some(storable(error)),
                 Act::Keep(Keep { result, .. }) => result.map(hexadecimal),
                 _ => None,
             };
@@ -274,9 +273,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
 
 fn failures(settles: &[Settle<'_>]) -> Option<Vec<Option<String>>> {
     let failures = settles.iter().map(|settle| match settle.act {
-        Act::Retry { failures, .. } | Act::Bury { failures, .. } | Act::Reject { failures, .. } => {
-            failures.map(storable)
-        }
+        Act::Retry { failures, .. } | Act::Bury { failures, .. } => failures.map(storable),
         Act::Keep(keep) => Some(micros(keep.took).to_string()),
         _ => None,
     });

@@ -108,7 +108,7 @@ impl Store for RedisStore {
     fn turn(&self, name: &str, settles: &[Settle<'_>], claim: Option<Claim>) -> Result<Turn> {
         let is_too_large = |settle: &Settle<'_>| {
             let error = match settle.act {
-                Act::Bury { error, .. } | Act::Reject { error, .. } => Some(error),
+                Act::Bury { error, .. } => Some(error),
                 _ => None,
             };
             let mut texts = error.into_iter().chain(failures(settle));

@@ -144,12 +144,8 @@ pub(crate) fn add_settle(call: &mut Cmd, settle: &Settle<'_>) {
             begin("retry");
             add_time(call, when);
         }
-        Act::Bury { error, .. } => {
-            begin("bury");
-            call.arg(error);
-        }
-        Act::Reject { error, .. } => {
-            begin("reject");
+        Act::Bury { error, counts, .. } => {
+            begin(if counts { "bury" } else { "reject" });
             call.arg(error);
         }
         Act::Release => {
@@ -166,9 +162,7 @@ pub(crate) fn add_settle(call: &mut Cmd, settle: &Settle<'_>) {
 /// Returns the history of failures that a settle stores.
 pub(crate) fn failures<'a>(settle: &Settle<'a>) -> Option<&'a str> {
     match settle.act {
-        Act::Retry { failures, .. } | Act::Bury { failures, .. } | Act::Reject { failures, .. } => {
-            failures
-        }
+        Act::Retry { failures, .. } | Act::Bury { failures, .. } => failures,
         _ => None,
     }
 }

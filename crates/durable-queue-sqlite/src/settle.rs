@@ -117,9 +117,12 @@ fn settle(
             let retried = execute(connection, sql::RETRY, params![id, token, at, failures])?;
             or_delete_marked(retried, false)?
         }
-        Act::Bury { error, failures } | Act::Reject { error, failures } => {
-            let begun = matches!(settle.act, Act::Reject { .. });
-            let buried = params![id, token, now.as_micros(), error, begun, failures];
+        Act::Bury {
+            error,
+            failures,
+            counts,
+        } => {
+            let buried = params![id, token, now.as_micros(), error, !counts, failures];
             execute(connection, sql::BURY, buried)?;
             end.execute(held)?
         }

@@ -6,20 +6,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sync_shim::Mutex;
-
-use super::faults::{Call, Fault, Plan};
 use durable_queue::internals::ANYTHING;
 use durable_queue::store::{
     Act, CANCEL_REQUEST_LIMIT, COUNT_LIMIT, Claim, Claimed, DeadJob, DoneJob, Fate, JobState,
     LOCKED_AGAIN, Lease, ListedJob, PARK_LIMIT, RECALL, Result, SHORTLY, Settle, Store, StoreStats,
     Turn, Verdict, Watch, announced,
 };
-use durable_queue::{Cancelled, JobId, Merge, NewJob, Put, Reset, Token, Which};
-use durable_queue::{ErrorKind, StoreError};
-use durable_queue::{Limit, StartRate};
-use durable_queue::{Notifier, Notifiers, Registration};
-use durable_queue::{StoreClock, StoreTime, When};
+use durable_queue::{
+    Cancelled, ErrorKind, JobId, Limit, Merge, NewJob, Notifier, Notifiers, Put, Registration,
+    Reset, StartRate, StoreClock, StoreError, StoreTime, Token, When, Which,
+};
+use sync_shim::Mutex;
+
+use super::faults::{Call, Fault, Plan};
 
 /// A store in memory whose calls can be made to fail. Clones are the same store.
 #[derive(Clone, Debug)]
@@ -642,15 +641,18 @@ impl Queue {
                 job.put_at(when.resolve(now));
                 self.reopen(id);
             }
-            Act::Bury { error, failures } | Act::Reject { error, failures } => {
+            Act::Bury {
+                error,
+                failures,
+                counts,
+            } => {
                 job.fail(failures);
                 let job = self.jobs.remove(&id).expect("the job exists");
-                let begun = u32::from(matches!(act, Act::Reject { .. }));
                 let dead = DeadJob {
                     id,
                     key: job.key,
                     payload: job.payload,
-                    attempts: job.attempts - begun,
+                    attempts: job.attempts - u32::from(!counts),
                     buried: now,
                     error: error.to_owned(),
                     schedule: job.schedule,

@@ -111,7 +111,11 @@ fn act(rng: &mut Rng) -> Act<'static> {
             took: Duration::from_micros(rng.below(1_000_000) as u64),
             result: rng.chance(2).then_some(b"= \0\n"),
         }),
-        9 => Act::Reject { error, failures },
+        number @ (6 | 9) => Act::Bury {
+            error,
+            failures,
+            counts: number == 6,
+        },
         8 => Act::Again { when: after(rng) },
         0 | 1 => Act::Start { lease },
         2 => Act::Extend { lease },
@@ -120,7 +124,6 @@ fn act(rng: &mut Rng) -> Act<'static> {
             when: after(rng),
             failures,
         },
-        6 => Act::Bury { error, failures },
         _ => Act::Release,
     }
 }

@@ -345,6 +345,7 @@ fn calls_wait_for_moves(cluster: &Cluster) {
         act: Act::Bury {
             error: "no",
             failures: None,
+            counts: true,
         },
     };
     store.turn(&name, &[bury], None).unwrap();

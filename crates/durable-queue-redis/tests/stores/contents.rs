@@ -258,6 +258,7 @@ fn finished_jobs_leave_no_keys() {
         Act::Bury {
             error: "",
             failures: Some("no"),
+            counts: true,
         },
         Act::Release,
     ]

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use durable_queue::store::{Act, Claim, Claimed, Store, Verdict};
+use durable_queue::{Merge, StoreTime, Token, When};
+
 use super::{
     Fixture, HORIZON, LEASE, QUEUE, SECOND, claim_ahead, claim_of, claimed, ids, job, keyed, put,
     put_one, settle, start, start_one, turn,
 };
-use durable_queue::store::{Act, Claim, Claimed, Store, Verdict};
-use durable_queue::{Merge, Token};
-use durable_queue::{StoreTime, When};
 
 const MICRO: Duration = Duration::from_micros(1);
 

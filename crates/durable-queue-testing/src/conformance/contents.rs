@@ -3,18 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use durable_queue::internals::SharedClock;
+use durable_queue::store::{Act, JobState, ListedJob, RECALL, Store, Verdict, Watch};
+use durable_queue::{
+    CarriedOut, ErrorKind, JobId, Merge, NewJob, Notifier, Put, StoreTime, Token, When, Which,
+};
 use sync_shim::{Clock, Mutex, Parker};
 
 use super::{
     Fixture, HORIZON, LEASE, QUEUE, SECOND, claim_unconfirmed, claimed, job, keyed, put, put_one,
     settle, start, start_one,
 };
-use durable_queue::Notifier;
-use durable_queue::internals::SharedClock;
-use durable_queue::store::{Act, JobState, ListedJob, RECALL, Store, Verdict, Watch};
-use durable_queue::{CarriedOut, ErrorKind};
-use durable_queue::{JobId, Merge, NewJob, Put, Token, Which};
-use durable_queue::{StoreTime, When};
 
 /// Maximum wait for announcements; only a hang takes so long.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
+use durable_queue::store::{Act, Fate, Keep, Lease, Store, Verdict};
+use durable_queue::{Cancelled, JobId, LONGEST_RESULT, Merge, NewJob, Put, Token, When};
+
 use super::{
     Fixture, QUEUE, SECOND, claim_ahead, claim_of, job, keyed, put, put_one, settle, start,
     start_one, turn,
 };
-use durable_queue::LONGEST_RESULT;
-use durable_queue::When;
-use durable_queue::store::{Act, Fate, Keep, Lease, Store, Verdict};
-use durable_queue::{Cancelled, JobId, Merge, NewJob, Put, Token};
 
 const TOOK: Duration = Duration::from_micros(1_234_567);
 const SPAN: Duration = Duration::from_secs(3_600);

@@ -1,12 +1,12 @@
 //! Each key has at most one open job, into which pushes are merged.
 
+use durable_queue::store::{Act, Store, Verdict};
+use durable_queue::{Cancelled, Merge, NewJob, Put, Reset, When, Which};
+
 use super::{
     Fixture, HORIZON, LEASE, QUEUE, SECOND, claim_ahead, ids, keyed, put, put_one, settle, start,
     start_one,
 };
-use durable_queue::When;
-use durable_queue::store::{Act, Store, Verdict};
-use durable_queue::{Cancelled, Merge, NewJob, Put, Reset, Which};
 
 /// The default policy keeps the open job.
 pub fn a_key_has_one_pending_job(fixture: &impl Fixture) {

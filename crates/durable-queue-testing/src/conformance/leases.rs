@@ -1,12 +1,12 @@
 //! Leases, fencing, and races of other calls with a holder.
 
-use super::{
-    Fixture, HORIZON, LEASE, QUEUE, SECOND, claim_ahead, claim_of, claim_unconfirmed, claimed, job,
-    keyed, put_one, settle, start, start_one, turn,
-};
-use durable_queue::When;
 use durable_queue::store::{Act, Claim, Lease, Store, Verdict};
-use durable_queue::{Cancelled, JobId, Merge, Reset};
+use durable_queue::{Cancelled, JobId, Merge, Reset, When};
+
+use super::{
+    Fixture, HORIZON, LEASE, QUEUE, REJECT, SECOND, claim_ahead, claim_of, claim_unconfirmed,
+    claimed, job, keyed, put_one, settle, start, start_one, turn,
+};
 
 const ALL: [Act<'static>; 8] = [
     Act::Start { lease: LEASE },
@@ -378,14 +378,13 @@ pub fn a_rejected_job_is_a_dead_letter_without_the_attempt_of_its_claim(fixture:
     let store = fixture.store();
     let id = put_one(store, job(b"job", When::NOW));
     let ahead = claim_ahead(store);
-    let reject = Act::reject("spent");
-    assert_eq!(settle(store, &ahead, reject), Verdict::Stale, "not started");
+    assert_eq!(settle(store, &ahead, REJECT), Verdict::Stale, "not started");
     fixture.advance(LEASE);
     start_one(store);
     fixture.advance(LEASE);
     let lease = start_one(store);
     assert_eq!(lease.attempts, 2);
-    assert_eq!(settle(store, &lease, reject), Verdict::Done);
+    assert_eq!(settle(store, &lease, REJECT), Verdict::Done);
     is_fenced_off(store, &lease);
     let dead = store.dead(QUEUE, None, 10).expect("dead letters");
     assert_eq!((dead[0].id, dead[0].attempts), (id, 1));

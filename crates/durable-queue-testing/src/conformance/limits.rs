@@ -3,20 +3,18 @@
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::thread;
 
-use sync_shim::Clock as _;
-
-use super::contents::{Heard, PATIENCE};
-use super::{
-    Fixture, HORIZON, LEASE, QUEUE, SECOND, claim_ahead, claim_of, claimed, ids, job, keyed, put,
-    put_one, settle, start, start_one, turn,
-};
-use durable_queue::Limit;
 use durable_queue::internals::SharedClock;
 use durable_queue::store::{
     Act, Claim, JobState, Keep, Lease, ListedJob, PARK_LIMIT, Store, Verdict,
 };
-use durable_queue::{JobId, Merge, NewJob, Reset, Which};
-use durable_queue::{StoreTime, When};
+use durable_queue::{JobId, Limit, Merge, NewJob, Reset, StoreTime, When, Which};
+use sync_shim::Clock as _;
+
+use super::contents::{Heard, PATIENCE};
+use super::{
+    Fixture, HORIZON, LEASE, QUEUE, REJECT, SECOND, claim_ahead, claim_of, claimed, ids, job,
+    keyed, put, put_one, settle, start, start_one, turn,
+};
 
 const KIND: &str = "mail";
 
@@ -138,7 +136,7 @@ pub fn each_end_of_a_lease_makes_room_for_a_job_of_its_kind(fixture: &impl Fixtu
         Act::retry(later),
         Act::Again { when: later },
         Act::bury("no"),
-        Act::reject("no"),
+        REJECT,
     ];
     for act in acts {
         set(store, &Limit::per_kind(KIND, 1));

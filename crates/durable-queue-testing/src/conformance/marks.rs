@@ -1,13 +1,13 @@
 //! A cancel marks a job that a handler has. Its holder learns of that, and the job does not run again.
 
+use durable_queue::store::{Act, CANCEL_REQUEST_LIMIT, JobState, Lease, RECALL, Store, Verdict};
+use durable_queue::{Cancelled, JobId, Merge, NewJob, Put, Reset, Token, When, Which};
+
 use super::contents::Heard;
 use super::{
     Fixture, HORIZON, LEASE, QUEUE, SECOND, claim_ahead, claim_unconfirmed, claimed, ids, job,
     keyed, put, put_one, settle, start, start_one,
 };
-use durable_queue::When;
-use durable_queue::store::{Act, CANCEL_REQUEST_LIMIT, JobState, Lease, RECALL, Store, Verdict};
-use durable_queue::{Cancelled, JobId, Merge, NewJob, Put, Reset, Token, Which};
 
 fn cancel<'a, S: Store>(store: &S, which: impl Into<Which<'a>>) -> Cancelled {
     store.cancel(QUEUE, which.into()).expect("an answer")

@@ -48,9 +48,8 @@ pub use serial::*;
 pub use texts::*;
 pub use urgent::*;
 
-use durable_queue::When;
 use durable_queue::store::{Act, Claim, Claimed, Lease, Settle, Store, Turn, Verdict};
-use durable_queue::{JobId, Merge, NewJob, Put, Token};
+use durable_queue::{JobId, Merge, NewJob, Put, Token, When};
 
 /// A store under test, whose clock can be moved.
 pub trait Fixture {
@@ -275,6 +274,13 @@ const QUEUE: &str = "queue";
 const SECOND: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(30);
 const HORIZON: Duration = Duration::from_millis(500);
+
+/// No handler has had the job.
+const REJECT: Act<'static> = Act::Bury {
+    error: "spent",
+    failures: None,
+    counts: false,
+};
 
 /// Returns a job with this payload.
 fn job(payload: &[u8], when: impl Into<When>) -> NewJob<'_> {

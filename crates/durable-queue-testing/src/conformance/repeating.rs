@@ -1,13 +1,13 @@
 //! A job with a schedule is due again when it is acknowledged, under its id, until it is cancelled.
 
+use durable_queue::store::{Act, JobState, ListedJob, Store, Verdict};
+use durable_queue::{Cancelled, JobId, Merge, NewJob, Put, When};
+
 use super::contents::Heard;
 use super::{
     Fixture, LEASE, QUEUE, SECOND, claim_ahead, claim_of, claimed, job, keyed, put, put_one,
     settle, start, start_one, turn,
 };
-use durable_queue::When;
-use durable_queue::store::{Act, JobState, ListedJob, Store, Verdict};
-use durable_queue::{Cancelled, JobId, Merge, NewJob, Put};
 
 const HOURLY: Option<&str> = Some("hourly");
 

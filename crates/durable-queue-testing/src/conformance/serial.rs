@@ -3,6 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 
+use durable_queue::internals::SharedClock;
+use durable_queue::store::{Act, Claim, Lease, Store, Verdict};
+use durable_queue::{JobId, Merge, NewJob, Reset, StoreTime, When, Which};
 use sync_shim::Clock as _;
 
 use super::contents::{Heard, PATIENCE};
@@ -10,10 +13,6 @@ use super::{
     Fixture, HORIZON, LEASE, QUEUE, SECOND, claim_ahead, claim_of, claimed, ids, job, keyed, put,
     put_one, settle, start, start_one, turn,
 };
-use durable_queue::internals::SharedClock;
-use durable_queue::store::{Act, Claim, Lease, Store, Verdict};
-use durable_queue::{JobId, Merge, NewJob, Reset, Which};
-use durable_queue::{StoreTime, When};
 
 fn push(store: &impl Store, key: &str, payload: &[u8]) -> JobId {
     put_one(store, keyed(key, payload, When::NOW, Merge::Keep))

@@ -1,12 +1,11 @@
 //! Stores keep what only workers read: a job's kind, its options, and the history of its failed attempts.
 
+use durable_queue::store::{Act, Lease, Store, Verdict};
+use durable_queue::{CarriedOut, ErrorKind, Merge, NewJob, Put, When};
+
 use super::{
     Fixture, LEASE, QUEUE, SECOND, claim_ahead, job, keyed, put, put_one, settle, start_one,
 };
-use durable_queue::When;
-use durable_queue::store::{Act, Lease, Store, Verdict};
-use durable_queue::{CarriedOut, ErrorKind};
-use durable_queue::{Merge, NewJob, Put};
 
 const KIND: Option<&str> = Some("mail");
 const OPTIONS: Option<&str> = Some("{\"attempts\": 3}");
@@ -217,14 +216,13 @@ pub fn a_dead_letter_keeps_the_history_of_its_failed_attempts(fixture: &impl Fix
     let store = fixture.store();
     let id = put_one(store, job(b"job", When::NOW));
     let (one, two) = (Some("one"), Some("two"));
-    let bury = |failures| Act::Bury {
+    let ended = |failures, counts| Act::Bury {
         error: "no",
         failures,
+        counts,
     };
-    let reject = |failures| Act::Reject {
-        error: "no",
-        failures,
-    };
+    let bury = |failures| ended(failures, true);
+    let reject = |failures| ended(failures, false);
     for (act, failures) in [
         (bury(None), None),
         (bury(one), one),

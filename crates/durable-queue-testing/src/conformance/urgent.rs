@@ -1,12 +1,12 @@
 //! Urgent jobs come before other due jobs, and are otherwise ordinary.
 
+use durable_queue::store::{Act, Claim, Claimed, DeadJob, Lease, ListedJob, Store, Verdict};
+use durable_queue::{JobId, Merge, NewJob, Put, Reset, When};
+
 use super::{
     Fixture, HORIZON, LEASE, QUEUE, SECOND, claim_ahead, claim_of, claimed, ids, job, keyed, put,
     put_one, settle, start, start_one, turn,
 };
-use durable_queue::When;
-use durable_queue::store::{Act, Claim, Claimed, DeadJob, Lease, ListedJob, Store, Verdict};
-use durable_queue::{JobId, Merge, NewJob, Put, Reset};
 
 fn urgent(job: NewJob<'_>) -> NewJob<'_> {
     NewJob {

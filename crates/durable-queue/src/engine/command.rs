@@ -79,8 +79,13 @@ impl Wish {
             Self::Bury(failed) => Act::Bury {
                 error: failed.error(),
                 failures: Some(failed.text()),
+                counts: true,
             },
-            Self::Reject(error) => Act::reject(error),
+            Self::Reject(error) => Act::Bury {
+                error,
+                failures: None,
+                counts: false,
+            },
             Self::Extend(lease) => Act::Extend { lease: *lease },
             Self::Release => Act::Release,
             Self::Postpone(delay) => Act::Postpone {

@@ -305,14 +305,8 @@ pub enum Act<'a> {
         error: &'a str,
         /// Replaces the job's [history](Lease::failures), unless it is `None`.
         failures: Option<&'a str>,
-    },
-    /// Given up without having been handed to a handler: like `Bury`, but the attempt that the claim has
-    /// started is not counted.
-    Reject {
-        /// The reason, as text.
-        error: &'a str,
-        /// Replaces the job's [history](Lease::failures), unless it is `None`.
-        failures: Option<&'a str>,
+        /// Whether a handler had the job. Otherwise the attempt that the claim has started is not counted.
+        counts: bool,
     },
     /// Given back as if it had never been claimed: its due time is restored, and the attempt is not counted.
     Release,
@@ -338,14 +332,7 @@ impl<'a> Act<'a> {
         Self::Bury {
             error,
             failures: None,
-        }
-    }
-
-    /// Returns a [`Reject`](Self::Reject) that leaves the job's history.
-    pub const fn reject(error: &'a str) -> Self {
-        Self::Reject {
-            error,
-            failures: None,
+            counts: true,
         }
     }
 
@@ -403,7 +390,6 @@ impl fmt::Debug for Act<'_> {
             // Errors and failures may contain confidential text.
             Self::Retry { when, .. } => write!(f, "Retry({when:?})"),
             Self::Bury { .. } => f.write_str("Bury(..)"),
-            Self::Reject { .. } => f.write_str("Reject(..)"),
             Self::Release => f.write_str("Release"),
             Self::Postpone { when } => write!(f, "Postpone({when:?})"),
         }
