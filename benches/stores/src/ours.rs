@@ -19,7 +19,7 @@ const BATCH: NonZeroUsize = NonZeroUsize::new(100).expect("it is not zero");
 const HANDLERS: usize = 100;
 /// One job at a time, and as many as a thread takes at most by default.
 pub const ONE: Option<NonZeroUsize> = Some(NonZeroUsize::MIN);
-pub const MANY: Option<NonZeroUsize> = NonZeroUsize::new(durable_queue::MOST_JOBS);
+pub const MANY: Option<NonZeroUsize> = NonZeroUsize::new(durable_queue::internals::MOST_JOBS);
 const SHUTDOWN: Duration = Duration::from_secs(5);
 
 type Open<S> = dyn Fn() -> Outcome<S> + Send + Sync;

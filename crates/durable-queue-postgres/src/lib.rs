@@ -39,7 +39,7 @@
 //!    may undo.
 //! 2. A listening process is notified of a job that is due earlier than the time for which it waits, by the
 //!    process that has pushed it, after the commit. If that process is killed in between, others find the job
-//!    by their regular looks ([`SAFETY_LOOK`](durable_queue::SAFETY_LOOK)).
+//!    by their regular looks ([`SAFETY_LOOK`](durable_queue::internals::SAFETY_LOOK)).
 //! 3. No notifier is called while a session is locked.
 
 #![forbid(unsafe_code)]

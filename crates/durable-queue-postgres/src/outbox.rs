@@ -16,9 +16,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use durable_queue::StoreTime;
+use durable_queue::internals::{FIRST_PAUSE, LONGEST_PAUSE};
 use durable_queue::internals::{SharedClock, called};
 use durable_queue::store::Result;
-use durable_queue::{FIRST_PAUSE, LONGEST_PAUSE, StoreTime};
 use sync_shim::thread::{ThreadOptions, spawn_service};
 use sync_shim::{Clock, Mutex, Parker};
 

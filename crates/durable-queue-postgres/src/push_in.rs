@@ -183,7 +183,7 @@ fn plain_statement(schema: &Schema, queue: &str, job: &NewJob<'_>) -> PushStatem
 /// a second. One push per second notifies within its transaction instead, so a process that pushes rarely may
 /// end at any time after its commit. If a process dies within these milliseconds, or the store is dropped
 /// before the commit, other processes find the jobs by their regular looks
-/// ([`SAFETY_LOOK`](durable_queue::SAFETY_LOOK)).
+/// ([`SAFETY_LOOK`](durable_queue::internals::SAFETY_LOOK)).
 impl PushIn<postgres::Transaction<'_>> for PostgresStore {
     type Mode = Blocking;
 

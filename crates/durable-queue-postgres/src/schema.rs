@@ -6,9 +6,10 @@
 //! 2. The schema's name was checked by [`Schema::new`], so it needs no escaping in statements. All other
 //!    values are parameters.
 
+use durable_queue::internals::SAFETY_LOOK;
 use durable_queue::internals::Version;
 use durable_queue::store::Result;
-use durable_queue::{ErrorKind, SAFETY_LOOK, StoreError, StoreTime};
+use durable_queue::{ErrorKind, StoreError, StoreTime};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, GenericClient};
 

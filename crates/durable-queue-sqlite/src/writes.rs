@@ -30,7 +30,7 @@ const BUSY: Duration = Duration::from_millis(5);
 /// Growth factor of the intervals after a write.
 const GROWTH: u32 = 4;
 /// A series of looks ends with an interval longer than this, the interval of the pump's own safety net.
-const LONGEST: Duration = durable_queue::SAFETY_LOOK;
+const LONGEST: Duration = durable_queue::internals::SAFETY_LOOK;
 
 /// Listens until dropped. A look in progress may still happen.
 #[derive(Debug)]

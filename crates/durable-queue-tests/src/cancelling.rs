@@ -5,9 +5,10 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
+use durable_queue::internals::CANCEL_PAUSE;
 use durable_queue::{
-    CANCEL_PAUSE, Cancelled, Claimed, DurableQueue, Failure, LONGEST_ERROR, Merge, Retried,
-    ShutDown, Store, When, Worker,
+    Cancelled, Claimed, DurableQueue, Failure, LONGEST_ERROR, Merge, Retried, ShutDown, Store,
+    When, Worker,
 };
 use testkit::block_on;
 

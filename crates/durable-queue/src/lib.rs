@@ -59,7 +59,7 @@
 //! - A handler **settles** its job: [`ack`](Claimed::ack), [`retry`](Claimed::retry),
 //!   [`bury`](Claimed::bury), [`release`](Claimed::release). Dropping a job without settling it is a failed
 //!   attempt.
-//! - The **pump**, one per queue and process, claims and settles jobs. At most [`PUMP_THREADS`] threads run the pumps
+//! - The **pump**, one per queue and process, claims and settles jobs. At most [`PUMP_THREADS`](internals::PUMP_THREADS) threads run the pumps
 //!   of all queues of a store: see [`Threads`].
 //! - **Urgent** due jobs are claimed before other due jobs, but not before their time. Every eighth claim of
 //!   a process ignores urgency, so that other jobs are not starved.
@@ -88,8 +88,8 @@
 //! runtime. Calls that put jobs in or change them have no time limit of their own: the store's settings limit
 //! their time (`SqliteOptions::busy_timeout`, `PostgresOptions::busy_timeout`,
 //! `RedisOptions::response_timeout`). A blocking call is made on the calling thread, and works on a runtime's
-//! threads, too. An async call is made by one of at most [`CALL_THREADS`] threads of the store's
-//! queues, which start on demand and end after [`CALL_KEEP_ALIVE`]: see [`CallFuture`] and [`Threads`].
+//! threads, too. An async call is made by one of at most [`CALL_THREADS`](internals::CALL_THREADS) threads of the store's
+//! queues, which start on demand and end after [`CALL_KEEP_ALIVE`](internals::CALL_KEEP_ALIVE): see [`CallFuture`] and [`Threads`].
 //!
 //! | waits | does not wait | waits for a limited time | async |
 //! |---|---|---|---|
@@ -204,24 +204,20 @@ pub use self::{
     api::kind::{Kind, KindOptions, NoKinds},
     api::push_in::{Answer, Async, Blocking, Mode, Parameter, PushIn, PushStatement, SqlStore},
     api::queue::{CancelError, DurableQueue, ShutDown},
-    api::result::{FIRST_LOOK, LONGEST_LOOK, ResultError},
+    api::result::ResultError,
     api::take::{TakeFuture, TakeManyFuture},
     engine::claimed::Claimed,
-    engine::config::{
-        FIRST_BACK_OFF, LEASE, LONGEST_BACK_OFF, LONGEST_LEASE, MAX_ATTEMPTS, MOST_JOBS,
-        SHORTEST_PATIENCE,
-    },
+    engine::config::{FIRST_BACK_OFF, LEASE, LONGEST_LEASE, MAX_ATTEMPTS},
     engine::hooks::{
         AttemptEnd, AttemptHook, AttemptStart, Hooks, LONGEST_CONTEXT, Outcome, Pushed,
     },
-    engine::horizon::{HORIZON, LONGEST_HORIZON},
+    engine::horizon::HORIZON,
     engine::kept::{LONGEST_RESULT, SetResultError},
     engine::policy::JobPolicy,
-    engine::pump::{CANCEL_PAUSE, DONE_BATCH, FIRST_PAUSE, LONGEST_PAUSE, SAFETY_LOOK},
     engine::signals::SignalFuture,
     engine::stats::Stats,
     error::{CarriedOut, ErrorKind, LONGEST_ERROR, PushError, SettleError, StoreError, TakeError},
-    store::failures::{Failure, MOST_FAILURES},
+    store::failures::Failure,
     store::job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Retried, Token, Which},
     store::limit::{Limit, StartRate},
     store::notify::{Notifier, Notifiers, Registration},
@@ -229,11 +225,9 @@ pub use self::{
     store::time::{StoreClock, StoreTime, WallClock, When},
     store::{DoneJob, Fate, Store},
     threads::Threads,
-    threads::call::{CALL_KEEP_ALIVE, CALL_THREADS, CallFuture},
-    threads::pumps::PUMP_THREADS,
+    threads::call::CallFuture,
     threads::reply::SettleFuture,
     work::kinds::BlockingKinds,
-    work::lanes::LINE,
     work::worker::{NoContext, StartError, Worker, WorkerBuilder},
 };
 

@@ -5,7 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use ::postgres::Config;
-use durable_queue::{ErrorKind, SAFETY_LOOK, Store, Token};
+use durable_queue::internals::SAFETY_LOOK;
+use durable_queue::{ErrorKind, Store, Token};
 use durable_queue_postgres::PostgresStore;
 use durable_queue_postgres::{
     BUSY_TIMEOUT, POLL_EVERY, PROBE_ANSWER, PROBE_EVERY, SCHEMA, SESSIONS,

@@ -14,9 +14,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 use std::{env, fmt};
 
+use durable_queue::internals::SAFETY_LOOK;
 use durable_queue::{
-    Cancelled, CarriedOut, DurableQueue, Merge, Reset, SAFETY_LOOK, SettleError, Store, StoreError,
-    TakeError, When,
+    Cancelled, CarriedOut, DurableQueue, Merge, Reset, SettleError, Store, StoreError, TakeError,
+    When,
 };
 use testkit::Rng;
 

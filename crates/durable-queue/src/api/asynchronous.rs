@@ -52,7 +52,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     }
 
     /// Async version of [`push_keyed`](Self::push_keyed): see [`push_async`](Self::push_async). Jobs with keys do
-    /// not share calls of the store, of which at most [`CALL_THREADS`](crate::CALL_THREADS) are in progress.
+    /// not share calls of the store, of which at most [`CALL_THREADS`](crate::internals::CALL_THREADS) are in progress.
     ///
     /// # Errors
     /// As for [`push_async`](Self::push_async).

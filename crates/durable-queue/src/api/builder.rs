@@ -218,7 +218,7 @@ impl<T: Payload, S: Store> Builder<T, S> {
     ///
     /// # Cost
     /// The acknowledgement writes a row and an index entry more, in the same commit. After a turn, the queue's pump
-    /// deletes rows whose time is over, at most [`DONE_BATCH`](crate::DONE_BATCH) in a call of the store. It looks for
+    /// deletes rows whose time is over, at most [`DONE_BATCH`](crate::internals::DONE_BATCH) in a call of the store. It looks for
     /// them once a minute, or once per `span` if that is shorter; while there are more than a batch, every 100 ms. If no
     /// process of a queue keeps done jobs any more, the rest remains until [`Store::delete_done`] is called.
     #[doc(alias = "retention")]

@@ -73,14 +73,14 @@ impl KindOptions {
     /// one.
     ///
     /// Further jobs of the kind do not occupy the worker's concurrency. As many of them as may run at a time wait in
-    /// this process, or as many as have lately been finished in [`LINE`](crate::LINE), up to
-    /// [`MOST_JOBS`](crate::MOST_JOBS), and start in order; their leases are renewed. The others are *put off*: returned to the store without
-    /// the attempt, and claimed again by any process from [`LINE`](crate::LINE) later on (by one with a shorter
+    /// this process, or as many as have lately been finished in [`LINE`](crate::internals::LINE), up to
+    /// [`MOST_JOBS`](crate::internals::MOST_JOBS), and start in order; their leases are renewed. The others are *put off*: returned to the store without
+    /// the attempt, and claimed again by any process from [`LINE`](crate::internals::LINE) later on (by one with a shorter
     /// [horizon](crate::Builder::horizon), later by the difference), spread so that this worker sees at most a hundred
     /// of them per second (or as many as it finishes, or each once a minute).
     ///
     /// Other kinds start behind ten thousand due jobs of a full kind after some tens of calls to the store, because a
-    /// worker that finds such jobs claims up to [`MOST_JOBS`](crate::MOST_JOBS) at a time. Put-off jobs may start out of
+    /// worker that finds such jobs claims up to [`MOST_JOBS`](crate::internals::MOST_JOBS) at a time. Put-off jobs may start out of
     /// order, and each start of the [rate](crate::Builder::rate) that they were claimed with is used up.
     pub fn concurrency(mut self, jobs: usize) -> Self {
         self.concurrency = Some(jobs.max(1));

@@ -217,7 +217,7 @@ impl<T> Claimed<T> {
     /// job. If the job is settled first, the future stays pending. In a forked child it is ready.
     ///
     /// The store announces a request like a push, and the process asks for the requests of its queue at most once in
-    /// [`CANCEL_PAUSE`](crate::CANCEL_PAUSE). If the announcement is lost, the process asks when it renews a lease:
+    /// [`CANCEL_PAUSE`](crate::internals::CANCEL_PAUSE). If the announcement is lost, the process asks when it renews a lease:
     /// after a third of the [lease](crate::Builder::lease), unless [heartbeats](crate::Builder::heartbeat) are off and
     /// no handler [extends](Self::extend) a lease.
     ///
@@ -262,7 +262,7 @@ impl<T> Claimed<T> {
     }
 
     /// Returns the failed attempts of the job, the oldest first: at most the last
-    /// [`MOST_FAILURES`](crate::MOST_FAILURES). Those of earlier runs of a repeating job are not kept.
+    /// [`MOST_FAILURES`](crate::internals::MOST_FAILURES). Those of earlier runs of a repeating job are not kept.
     pub fn failures(&self) -> Vec<Failure> {
         failures::read(self.guard.failures.as_deref())
     }

@@ -11,6 +11,7 @@
 //! | [`Slots`], [`Caller`] | sessions with a server |
 //! | [`Hub`], [`watch`], [`Server`], [`Session`], [`Messages`], [`Timing`] | the thread that receives announcements of other processes |
 //! | [`Sizes`] | size limits of jobs, checked before the server is called |
+//! | [`SAFETY_LOOK`], [`FIRST_PAUSE`], .. | intervals and bounds of the engine, for stores and tests |
 //! | [`SharedClock`], [`ANYTHING`], [`NO_TLS`], [`called`] | smaller parts |
 
 mod listen;
@@ -27,8 +28,16 @@ pub use self::own::Own;
 pub use self::sizes::Sizes;
 pub use self::slots::{Caller, Slots};
 pub use self::version::Version;
+pub use crate::api::result::{FIRST_LOOK, LONGEST_LOOK};
+pub use crate::engine::config::{LONGEST_BACK_OFF, MOST_JOBS, SHORTEST_PATIENCE};
+pub use crate::engine::horizon::LONGEST_HORIZON;
+pub use crate::engine::pump::{CANCEL_PAUSE, DONE_BATCH, FIRST_PAUSE, LONGEST_PAUSE, SAFETY_LOOK};
+pub use crate::store::failures::MOST_FAILURES;
 pub use crate::store::notify::ANYTHING;
+pub use crate::threads::call::{CALL_KEEP_ALIVE, CALL_THREADS};
 pub use crate::threads::clock::SharedClock;
+pub use crate::threads::pumps::PUMP_THREADS;
+pub use crate::work::lanes::LINE;
 
 use crate::store::Result;
 

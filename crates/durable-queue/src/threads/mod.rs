@@ -14,15 +14,15 @@ use crate::threads::call::CallThreads;
 use crate::threads::clock::SharedClock;
 use crate::threads::pumps::Pumps;
 
-/// Threads that work for any number of queues: at most [`PUMP_THREADS`](crate::PUMP_THREADS) that claim and settle
-/// jobs, and at most [`CALL_THREADS`](crate::CALL_THREADS) that make async calls. Clones are the same threads.
+/// Threads that work for any number of queues: at most [`PUMP_THREADS`](crate::internals::PUMP_THREADS) that claim and settle
+/// jobs, and at most [`CALL_THREADS`](crate::internals::CALL_THREADS) that make async calls. Clones are the same threads.
 ///
 /// The queues of the same store share threads (see [`Store::threads`](crate::Store::threads)), so a program rarely
 /// needs this type. It is for queues that need threads or a clock of their own:
 /// [`Builder::threads`](crate::Builder::threads).
 ///
 /// Threads start on demand. Pump threads end with the last queue that has taken jobs; call threads end after
-/// [`CALL_KEEP_ALIVE`](crate::CALL_KEEP_ALIVE), or with the last queue. A process that only pushes, on its own
+/// [`CALL_KEEP_ALIVE`](crate::internals::CALL_KEEP_ALIVE), or with the last queue. A process that only pushes, on its own
 /// threads, has none of them.
 ///
 /// # Limits

@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
+use durable_queue::internals::{CALL_KEEP_ALIVE, CALL_THREADS};
 use durable_queue::{
-    CALL_KEEP_ALIVE, CALL_THREADS, CallFuture, Cancelled, CarriedOut, DurableQueue, ErrorKind,
-    Merge, Push, PushError, Put, Reset, ShutDown, When,
+    CallFuture, Cancelled, CarriedOut, DurableQueue, ErrorKind, Merge, Push, PushError, Put, Reset,
+    ShutDown, When,
 };
 use durable_queue_testing::{Call, Fault, SimStore};
 use testkit::{CountingWaker, Gate, block_on, waker_fn, waker_whose_clone_panics};

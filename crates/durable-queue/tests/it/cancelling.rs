@@ -7,10 +7,11 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
+use durable_queue::internals::{CANCEL_PAUSE, FIRST_PAUSE};
 use durable_queue::store::{Act, Claim, JobState, Settle};
 use durable_queue::{
-    CANCEL_PAUSE, Cancelled, Claimed, DurableQueue, ErrorKind, FIRST_PAUSE, HORIZON, LEASE, Merge,
-    Retried, ShutDown, When, Worker,
+    Cancelled, Claimed, DurableQueue, ErrorKind, HORIZON, LEASE, Merge, Retried, ShutDown, When,
+    Worker,
 };
 use durable_queue_testing::{Call, Fault, SimStore};
 use testkit::{Gate, block_on};

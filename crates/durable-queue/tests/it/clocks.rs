@@ -5,10 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use durable_queue::internals::SAFETY_LOOK;
 use durable_queue::store::JobState;
-use durable_queue::{
-    Claimed, DurableQueue, HORIZON, LEASE, SAFETY_LOOK, Store, StoreClock, StoreTime, When,
-};
+use durable_queue::{Claimed, DurableQueue, HORIZON, LEASE, Store, StoreClock, StoreTime, When};
 use durable_queue_sqlite::SqliteStore;
 use durable_queue_testing::SimStore;
 use sync_shim::{Clock as _, ManualClock};

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
+use durable_queue::internals::{DONE_BATCH, FIRST_LOOK, LONGEST_LOOK, SAFETY_LOOK};
 use durable_queue::{
-    Cancelled, Claimed, DONE_BATCH, DoneJob, DurableQueue, ErrorKind, FIRST_LOOK, Fate, JobId,
-    LONGEST_LOOK, LONGEST_RESULT, ResultError, SAFETY_LOOK, SetResultError, ShutDown, Store, When,
-    Worker,
+    Cancelled, Claimed, DoneJob, DurableQueue, ErrorKind, Fate, JobId, LONGEST_RESULT, ResultError,
+    SetResultError, ShutDown, Store, When, Worker,
 };
 use durable_queue_testing::{Call, Fault, SimStore};
 use sync_shim::Clock;

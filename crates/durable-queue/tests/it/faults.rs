@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use durable_queue::{CarriedOut, DurableQueue, ErrorKind, FIRST_PAUSE, Retried, When};
+use durable_queue::internals::FIRST_PAUSE;
+use durable_queue::{CarriedOut, DurableQueue, ErrorKind, Retried, When};
 use durable_queue_testing::{Call, Fault, SimStore};
 use sync_shim::Clock as _;
 use testkit::Rng;

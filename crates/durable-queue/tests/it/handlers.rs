@@ -13,9 +13,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use async_pool::AsyncPool;
+use durable_queue::internals::SAFETY_LOOK;
 use durable_queue::store::JobState;
 use durable_queue::{
-    DurableQueue, Job, LEASE, SAFETY_LOOK, SettleError, ShutDown, Store, TakeError, When, Worker,
+    DurableQueue, Job, LEASE, SettleError, ShutDown, Store, TakeError, When, Worker,
 };
 use durable_queue_sqlite::SqliteStore;
 use durable_queue_testing::SimStore;

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::thread;
 
+use durable_queue::internals::{FIRST_PAUSE, MOST_FAILURES};
 use durable_queue::store::Act;
 use durable_queue::{
-    Claimed, DecodeError, DurableQueue, EncodeError, FIRST_PAUSE, Failure, LONGEST_ERROR,
-    MOST_FAILURES, Payload, Retried, ShutDown, Store, StoreClock as _, When, Worker,
+    Claimed, DecodeError, DurableQueue, EncodeError, Failure, LONGEST_ERROR, Payload, Retried,
+    ShutDown, Store, StoreClock as _, When, Worker,
 };
 use durable_queue_testing::{Call, Fault, SimStore};
 use testkit::block_on;

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use durable_queue::internals::LONGEST_HORIZON;
 use durable_queue::store::JobState;
-use durable_queue::{BuildError, Builder, DurableQueue, HORIZON, LEASE, LONGEST_HORIZON, When};
+use durable_queue::{BuildError, Builder, DurableQueue, HORIZON, LEASE, When};
 use durable_queue_testing::{Call, Fault, SimStore};
 use sync_shim::Clock as _;
 

@@ -9,10 +9,11 @@ use std::thread;
 use std::time::Duration;
 
 use async_pool::AsyncPool;
+use durable_queue::internals::LINE;
 use durable_queue::store::JobState;
 use durable_queue::{
     AttemptHook, AttemptStart, Claimed, DecodeError, DurableQueue, EncodeError, HORIZON, Hooks,
-    Job, JobPolicy, Json, Kind, KindOptions, LINE, Merge, Payload, Push, Retried, ShutDown, Store,
+    Job, JobPolicy, Json, Kind, KindOptions, Merge, Payload, Push, Retried, ShutDown, Store,
     TakeError, When, Worker,
 };
 use durable_queue_sqlite::SqliteStore;

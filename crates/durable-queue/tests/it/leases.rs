@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use sync_shim::Clock as _;
 
+use durable_queue::internals::FIRST_PAUSE;
 use durable_queue::store::{Act, Lease, Settle};
-use durable_queue::{ErrorKind, FIRST_PAUSE, LEASE, SettleError, Store, StoreClock as _, When};
+use durable_queue::{ErrorKind, LEASE, SettleError, Store, StoreClock as _, When};
 use durable_queue_testing::{Call, Fault, SimStore};
 
 use crate::support::{SECOND, Time, job, on_thread, steal};

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use durable_queue::store::COUNT_LIMIT;
-use durable_queue::{
-    CANCEL_PAUSE, FIRST_LOOK, HORIZON, LEASE, LINE, LONGEST_LOOK, LONGEST_RESULT, MOST_FAILURES,
-    PUMP_THREADS,
+use durable_queue::internals::{
+    CANCEL_PAUSE, FIRST_LOOK, LINE, LONGEST_LOOK, MOST_FAILURES, PUMP_THREADS,
 };
+use durable_queue::store::COUNT_LIMIT;
+use durable_queue::{HORIZON, LEASE, LONGEST_RESULT};
 
 #[test]
 fn the_readme_contains_the_numbers_of_the_code() {

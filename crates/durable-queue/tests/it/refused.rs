@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use durable_queue::internals::FIRST_PAUSE;
 use durable_queue::store::{Act, Claim, Settle};
 use durable_queue::{
-    Claimed, DurableQueue, ErrorKind, FIRST_PAUSE, HORIZON, JobId, LEASE, Retried, SettleError,
-    When,
+    Claimed, DurableQueue, ErrorKind, HORIZON, JobId, LEASE, Retried, SettleError, When,
 };
 use durable_queue_testing::{Call, Fault, SimStore};
 

@@ -406,7 +406,7 @@ fn a_run_whose_acknowledgement_has_no_response_is_not_duplicated() {
     while queue.last_error().is_none() {
         std::thread::yield_now();
     }
-    time.advance(durable_queue::FIRST_PAUSE);
+    time.advance(durable_queue::internals::FIRST_PAUSE);
     assert!(matches!(acked.wait(), Err(SettleError::Unknown)));
     assert_eq!(next(&queue), FIRST + HOUR);
 }

@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use durable_queue::internals::LONGEST_BACK_OFF;
 use durable_queue::store::{JobState, ListedJob};
 use durable_queue::{
     CarriedOut, DecodeError, DurableQueue, EncodeError, ErrorKind, FIRST_BACK_OFF, Json,
-    LONGEST_BACK_OFF, MAX_ATTEMPTS, Payload, Retried, ShutDown, TakeError, TakeFuture, When,
+    MAX_ATTEMPTS, Payload, Retried, ShutDown, TakeError, TakeFuture, When,
 };
 use durable_queue_testing::{Call, Fault, SimStore};
 use testkit::block_on;

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
+use durable_queue::internals::FIRST_PAUSE;
 use durable_queue::store::JobState;
-use durable_queue::{FIRST_PAUSE, HORIZON, LEASE, SettleError, ShutDown, TakeError, When};
+use durable_queue::{HORIZON, LEASE, SettleError, ShutDown, TakeError, When};
 use durable_queue_testing::{Call, Fault, SimStore};
 use sync_shim::Clock as _;
 use testkit::Gate;

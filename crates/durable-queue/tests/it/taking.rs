@@ -5,8 +5,9 @@ use std::pin::pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use durable_queue::internals::SAFETY_LOOK;
 use durable_queue::store::JobState;
-use durable_queue::{Cancelled, HORIZON, Merge, Put, Reset, SAFETY_LOOK, TakeError, When};
+use durable_queue::{Cancelled, HORIZON, Merge, Put, Reset, TakeError, When};
 use durable_queue_testing::{Call, Fault, SimStore};
 use testkit::{CountingWaker, block_on};
 

@@ -5,7 +5,8 @@ use std::task::{Context, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use durable_queue::{DurableQueue, HORIZON, PUMP_THREADS, ShutDown, TakeError, Threads, When};
+use durable_queue::internals::PUMP_THREADS;
+use durable_queue::{DurableQueue, HORIZON, ShutDown, TakeError, Threads, When};
 use durable_queue_testing::{Call, Fault, SimStore};
 use testkit::Gate;
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-use durable_queue::{DurableQueue, FIRST_PAUSE, HORIZON, Merge, Store, When};
+use durable_queue::internals::FIRST_PAUSE;
+use durable_queue::{DurableQueue, HORIZON, Merge, Store, When};
 use durable_queue_sqlite::SqliteStore;
 use durable_queue_testing::{Call, Fault, SimStore};
 use rusqlite::{Connection, TransactionBehavior};

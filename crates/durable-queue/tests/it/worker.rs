@@ -9,10 +9,9 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use durable_queue::internals::SHORTEST_PATIENCE;
 use durable_queue::store::JobState;
-use durable_queue::{
-    Claimed, DurableQueue, Merge, SHORTEST_PATIENCE, ShutDown, Store, When, Worker,
-};
+use durable_queue::{Claimed, DurableQueue, Merge, ShutDown, Store, When, Worker};
 use durable_queue_testing::{Call, Fault, SimStore};
 use testkit::Gate;
 

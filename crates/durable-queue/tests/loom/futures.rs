@@ -4,7 +4,8 @@ use std::future::Future as _;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use durable_queue::{CALL_KEEP_ALIVE, Cancelled, JobId, LEASE};
+use durable_queue::internals::CALL_KEEP_ALIVE;
+use durable_queue::{Cancelled, JobId, LEASE};
 
 use super::{Queue, World, block_on, world};
 

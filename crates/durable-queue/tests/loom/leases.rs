@@ -1,6 +1,7 @@
 //! The end of a lease, racing a settle, an extension and a renewal.
 
-use durable_queue::{FIRST_PAUSE, LEASE, SettleError, When};
+use durable_queue::internals::FIRST_PAUSE;
+use durable_queue::{LEASE, SettleError, When};
 use durable_queue_testing::{Call, Fault};
 use sync_shim::model::check;
 

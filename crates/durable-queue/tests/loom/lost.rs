@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use durable_queue::{FIRST_PAUSE, LEASE, SettleError, ShutDown, When};
+use durable_queue::internals::FIRST_PAUSE;
+use durable_queue::{LEASE, SettleError, ShutDown, When};
 use durable_queue_testing::{Call, Fault};
 use sync_shim::Parker;
 use sync_shim::model::{check, spawn};

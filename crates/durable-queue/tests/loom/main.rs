@@ -26,10 +26,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, Wake, Waker};
 
+use durable_queue::internals::FIRST_PAUSE;
 use durable_queue::store::{Claim, Turn};
 use durable_queue::{
-    Builder, DurableQueue, ErrorKind, FIRST_PAUSE, HORIZON, LEASE, Merge, Put, SettleError,
-    ShutDown, Store, Token, When,
+    Builder, DurableQueue, ErrorKind, HORIZON, LEASE, Merge, Put, SettleError, ShutDown, Store,
+    Token, When,
 };
 use durable_queue_testing::{Call, Fault, ManualStoreClock, SimStore};
 use sync_shim::model::{JoinHandle, check, spawn};

@@ -9,9 +9,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use dedup_queue::Exponential;
+use durable_queue::internals::LONGEST_BACK_OFF;
 use durable_queue::{
-    Cancelled, Claimed, DecodeError, DurableQueue, EncodeError, JobId, LONGEST_BACK_OFF, Merge,
-    Payload, Put, Reset, SettleError, ShutDown, Store, Which, Worker,
+    Cancelled, Claimed, DecodeError, DurableQueue, EncodeError, JobId, Merge, Payload, Put, Reset,
+    SettleError, ShutDown, Store, Which, Worker,
 };
 
 use crate::place::Role;
