@@ -174,6 +174,7 @@ impl<S: Store + Clone> Queue for Ours<S> {
         let most = u32::try_from(BATCH.get())?;
         let claim = Claim {
             token: Token::random(),
+            kinds: None,
             max: most,
             start: most,
             ahead: most,

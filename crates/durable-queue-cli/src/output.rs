@@ -1,5 +1,6 @@
 //! Standard output: text for people, or JSON for programs.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use durable_queue::store::{COUNT_LIMIT, DeadJob, DoneJob, JobState, ListedJob, StoreStats};
@@ -200,6 +201,7 @@ impl Output {
             jobs,
             due,
             dead,
+            ref due_of_kinds,
             paused,
             serial_keys,
         } = *stats;
@@ -212,13 +214,21 @@ impl Output {
                 let paused = if paused { ", paused" } else { "" };
                 let [jobs, due, dead] = [jobs, due, dead].map(count);
                 let serial = if serial_keys { ", serial keys" } else { "" };
-                format!("{jobs} jobs, {due} of them due, {dead} dead letters{paused}{serial}")
+                let shown = |(kind, due): &(String, u32)| {
+                    format!("\n{}  {}", count(*due), readable(kind.as_bytes()))
+                };
+                let kinds: String = due_of_kinds.iter().map(shown).collect();
+                let title = if kinds.is_empty() { "" } else { "\nDue by kind:" };
+                format!(
+                    "{jobs} jobs, {due} of them due, {dead} dead letters{paused}{serial}{title}{kinds}"
+                )
             },
             || {
                 json!({
                     "jobs": jobs,
                     "due": due,
                     "dead": dead,
+                    "due_of_kinds": due_of_kinds.iter().cloned().collect::<BTreeMap<_, _>>(),
                     "limit": COUNT_LIMIT,
                     "paused": paused,
                     "serial_keys": serial_keys,

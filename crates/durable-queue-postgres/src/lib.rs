@@ -86,8 +86,8 @@ use self::outbox::Outbox;
 use self::schema::{PUSH_ONE, TURN};
 use self::session::{By, Sessions, Values};
 use self::values::{
-    Hidden, NewJobs, Settles, Uuid, attempts, check_jobs, check_name, id_of, is_plain, lease,
-    lease_or_last, listed, micros, number, put, time,
+    Hidden, Listed, NewJobs, Settles, Uuid, attempts, check_jobs, check_name, id_of, is_plain,
+    lease, lease_or_last, listed, micros, number, put, time,
 };
 
 /// A store in a database, for all processes that can reach it. Clones share the sessions.
@@ -312,18 +312,21 @@ impl Store for PostgresStore {
         Ok(puts)
     }
 
-    fn turn(&self, name: &str, settles: &[Settle<'_>], claim: Option<Claim>) -> Result<Turn> {
+    fn turn(&self, name: &str, settles: &[Settle<'_>], claim: Option<Claim<'_>>) -> Result<Turn> {
         check_name(name)?;
         let all = Settles::new(settles);
+        let mut listed = Listed::of(claim);
         let token = claim.map(|claim| Uuid(claim.token));
-        let count =
-            |number: fn(&Claim) -> u32| claim.as_ref().map_or(0, |claim| i64::from(number(claim)));
-        let span =
-            |span: fn(&Claim) -> Duration| claim.as_ref().map_or(0, |claim| micros(span(claim)));
+        let count = |number: fn(&Claim<'_>) -> u32| {
+            claim.as_ref().map_or(0, |claim| i64::from(number(claim)))
+        };
+        let span = |span: fn(&Claim<'_>) -> Duration| {
+            claim.as_ref().map_or(0, |claim| micros(span(claim)))
+        };
         let synced = settles.iter().any(|settle| settle.act.is_durable());
         let by = self.0.sessions.by_pump(claim.map(|claim| claim.lease));
         self.0.sessions.check_process()?; // Before any lock, which the fork may have left held.
-        let floor = self.0.floors.begin(name);
+        let floor = self.0.floors.begin(name).filter(|_| listed.kinds.is_none());
         let rows = self.0.sessions.call_for(
             by,
             TURN,
@@ -346,6 +349,8 @@ impl Store for PostgresStore {
                 &span(|claim| claim.lease),
                 &claim.is_some_and(|claim| claim.urgent_first),
                 &floor,
+                &listed.kinds,
+                &listed.rooms,
             ],
             |row| match claim {
                 Some(claim) => lease_or_last(row, claim.token),
@@ -358,7 +363,13 @@ impl Store for PostgresStore {
         };
         let (mut turn, raised, frees_key) = summary(&last, settles.len()).map_err(unreadable)?;
         let floor: Option<Vec<i64>> = last.try_get(18).map_err(unreadable)?;
-        let floor = self.0.floors.end(name, floor.as_deref());
+        let floor = if listed.kinds.is_none() {
+            self.0.floors.end(name, floor.as_deref())
+        } else {
+            // The turn may have returned jobs below the floor.
+            self.0.floors.lower(name, ANYTHING);
+            None
+        };
         // The turn may have used all of its time, so the look has its own limit.
         let by = self.0.sessions.by_pump(None);
         if let (Some(claimed), Some(claim)) = (&mut turn.claimed, claim) {
@@ -369,10 +380,12 @@ impl Store for PostgresStore {
                 .collect::<std::result::Result<_, _>>()
                 .map_err(unreadable)?;
             claimed.leases.sort_by_key(|lease| (lease.due, lease.id));
+            listed.take(&claimed.leases);
             if raised {
                 // Finds jobs inserted before other processes could see the raised head: see `announce` in
                 // `enqueue.sql`. If the look fails, the next claim has to look.
-                let looked = self.0.sessions.call(by, "look", &[&name, &floor]);
+                let values: &Values<'_> = &[&name, &floor, &listed.kinds, &listed.rooms];
+                let looked = self.0.sessions.call(by, "look", values);
                 let looked = looked.and_then(|rows| {
                     let times = |row: &Row| Ok((row.try_get(0)?, row.try_get(1)?));
                     times(one(&rows)?).map_err(unreadable)
@@ -531,6 +544,7 @@ impl Store for PostgresStore {
                 dead: count(2)?,
                 paused: row.try_get(3)?,
                 serial_keys: row.try_get(4)?,
+                due_of_kinds: values::counts(row)?,
             })
         };
         read().map_err(unreadable)

@@ -15,9 +15,10 @@ use tokio_postgres::{Client, GenericClient};
 
 use super::failure::{bad_name, failure, no_session};
 
-const ALL: [&str; 6] = [
+const ALL: [&str; 7] = [
     include_str!("sql/tables.sql"),
     include_str!("sql/enqueue.sql"),
+    include_str!("sql/kinds.sql"),
     include_str!("sql/turn.sql"),
     include_str!("sql/serial.sql"),
     include_str!("sql/limits.sql"),
@@ -59,6 +60,8 @@ pub(super) fn parameter_types(function: &str) -> &'static [Type] {
             Type::INT8,
             Type::BOOL,
             Type::INT8_ARRAY,
+            Type::TEXT_ARRAY,
+            Type::INT8_ARRAY,
         ],
         "enqueue_plain" => &[
             Type::TEXT,
@@ -92,7 +95,13 @@ pub(super) fn parameter_types(function: &str) -> &'static [Type] {
         "held_by" => &[Type::TEXT, Type::UUID, Type::INT8],
         "pause" => &[Type::TEXT, Type::BOOL, Type::TEXT],
         "dead_letters" => &[Type::TEXT, Type::INT8, Type::INT8],
-        "look" | "redrive" | "delete_dead" => &[Type::TEXT, Type::INT8_ARRAY],
+        "look" => &[
+            Type::TEXT,
+            Type::INT8_ARRAY,
+            Type::TEXT_ARRAY,
+            Type::INT8_ARRAY,
+        ],
+        "redrive" | "delete_dead" => &[Type::TEXT, Type::INT8_ARRAY],
         "serialize_keys" => &[Type::TEXT, Type::BOOL],
         "limit_kind" => &[Type::TEXT, Type::TEXT, Type::BOOL, Type::INT8, Type::INT8],
         "stats" | "limit_keys" | "cancel_requests" | "fate" | "delete_done" => {

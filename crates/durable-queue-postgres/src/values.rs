@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use durable_queue::internals::Sizes;
-use durable_queue::store::{Act, DoneJob, Fate, JobState, Keep, Lease, ListedJob, Settle};
+use durable_queue::store::{
+    Act, COUNT_LIMIT, Claim, DoneJob, Fate, JobState, Keep, Lease, ListedJob, Settle,
+};
 use durable_queue::{
     ErrorKind, JobId, Limit, Merge, NewJob, Put, StartRate, StoreError, StoreTime, Token, When,
 };
@@ -195,7 +197,7 @@ const RETRY: i16 = 3;
 const BURY: i16 = 4;
 const RELEASE: i16 = 5;
 const AGAIN: i16 = 6;
-const POSTPONE: i16 = 7;
+const RETRY_UNCOUNTED: i16 = 7;
 const KEEP: i16 = 8;
 
 /// Settles as parameters of the function `turn`.
@@ -227,12 +229,12 @@ impl Settles {
                 Act::Extend { lease } => (EXTEND, (micros(lease), true)),
                 Act::Ack => (ACK, (0, true)),
                 Act::Keep(keep) => (KEEP, (micros(keep.span), true)),
-                Act::Retry { when, .. } => (RETRY, time(when)),
+                Act::Retry { when, counts, .. } if counts => (RETRY, time(when)),
+                Act::Retry { when, .. } => (RETRY_UNCOUNTED, time(when)),
                 // The number of attempts to subtract.
                 Act::Bury { counts, .. } => (BURY, (i64::from(!counts), counts)),
                 Act::Release => (RELEASE, (0, true)),
                 Act::Again { when } => (AGAIN, time(when)),
-                Act::Postpone { when } => (POSTPONE, time(when)),
             };
             let error = match settle.act {
                 Act::Bury { error, .. } => Some(storable(error)),
@@ -250,12 +252,43 @@ impl Settles {
     /// Returns whether no two settles concern the same job, or a key that another one frees.
     pub(super) fn are_apart(&self) -> bool {
         let has = |acts: &[i16]| self.acts.iter().any(|act| acts.contains(act));
-        if has(&[START]) && has(&[RETRY, RELEASE, AGAIN]) {
+        if has(&[START]) && has(&[RETRY, RETRY_UNCOUNTED, RELEASE, AGAIN]) {
             return false;
         }
         let mut ids = self.ids.clone();
         ids.sort_unstable();
         ids.windows(2).all(|pair| pair[0] != pair[1])
+    }
+}
+
+/// The list of a claim as parameters of the functions `turn` and `look`: one array per field, `None` without a list.
+pub(super) struct Listed<'a> {
+    pub(super) kinds: Option<Vec<&'a str>>,
+    pub(super) rooms: Option<Vec<i64>>,
+}
+
+impl<'a> Listed<'a> {
+    /// Leaves out kinds with NUL, which no job has.
+    pub(super) fn of(claim: Option<Claim<'a>>) -> Self {
+        let listed = claim.and_then(|claim| claim.kinds);
+        let rooms = listed.map(|kinds| {
+            let kinds = kinds.iter().filter(|it| check_name(it.kind).is_ok());
+            kinds.map(|it| (it.kind, i64::from(it.room))).unzip()
+        });
+        let (kinds, rooms) = rooms.unzip();
+        Self { kinds, rooms }
+    }
+
+    /// Takes the room of jobs that were claimed.
+    pub(super) fn take(&mut self, leases: &[Lease]) {
+        let (Some(kinds), Some(rooms)) = (&self.kinds, &mut self.rooms) else {
+            return;
+        };
+        for (kind, room) in kinds.iter().zip(rooms) {
+            let is_its = |lease: &&Lease| lease.kind.as_deref() == Some(kind);
+            let taken = leases.iter().filter(is_its).count();
+            *room -= i64::try_from(taken).unwrap_or(i64::MAX);
+        }
     }
 }
 
@@ -300,6 +333,16 @@ pub(super) fn fate(row: &Row, id: JobId) -> Result<Fate, postgres::Error> {
         },
         _ => Fate::Gone,
     })
+}
+
+/// Parses the last columns of `stats`: kinds, and the numbers of their jobs.
+pub(super) fn counts(row: &Row) -> Result<Vec<(String, u32)>, postgres::Error> {
+    let kinds: Vec<String> = row.try_get(5)?;
+    let counts: Vec<i64> = row.try_get(6)?;
+    let counts = counts
+        .into_iter()
+        .map(|count| u32::try_from(count).unwrap_or(COUNT_LIMIT));
+    Ok(kinds.into_iter().zip(counts).collect())
 }
 
 /// Parses a row of `limits`: the maximum of keys, or the limits of a kind.

@@ -25,9 +25,9 @@ pub(crate) const VERSION: u32 = 1;
 const OLDEST: u32 = 1;
 
 /// The keys of a queue, in the order of `lua/base.lua`.
-pub(crate) const KEYS: [&str; 16] = [
+pub(crate) const KEYS: [&str; 17] = [
     "due", "lease", "urgent", "job", "payload", "pending", "running", "dead", "letter", "state",
-    "extra", "marked", "done", "until", "limit", "place",
+    "extra", "marked", "done", "until", "limit", "place", "kind",
 ];
 
 /// The number of slots of a cluster.

@@ -70,7 +70,16 @@ impl Call {
     fn parts(self) -> (&'static str, bool, &'static str) {
         match self {
             Self::Enqueue => (WRITES, true, include_str!("lua/merge.lua")),
-            Self::Turn => (WRITES_IN_ANY_CASE, true, include_str!("lua/turn.lua")),
+            Self::Turn => (
+                WRITES_IN_ANY_CASE,
+                true,
+                concat!(
+                    include_str!("lua/turn.lua"),
+                    include_str!("lua/keys.lua"),
+                    include_str!("lua/kinds.lua"),
+                    include_str!("lua/claim.lua"),
+                ),
+            ),
             Self::Cancel => (WRITES_IN_ANY_CASE, true, include_str!("lua/cancel.lua")),
             Self::CancelRequests => (
                 WRITES_IN_ANY_CASE,

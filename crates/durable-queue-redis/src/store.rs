@@ -250,6 +250,7 @@ impl Store for RedisStore {
             dead: count()?,
             paused: count()? == 1,
             serial_keys: count()? == 1, // Of a greater maximum, keys are not serial.
+            due_of_kinds: answer.nested()?.counts()?,
         })
     }
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use durable_queue::internals::Sizes;
 use durable_queue::store::{
-    Act, Claim, DeadJob, DoneJob, Fate, JobState, Keep, Lease, ListedJob, Result, Settle, Verdict,
+    Act, COUNT_LIMIT, Claim, DeadJob, DoneJob, Fate, JobState, Keep, KindRoom, Lease, ListedJob,
+    Result, Settle, Verdict,
 };
 use durable_queue::{
     ErrorKind, JobId, Limit, Merge, NewJob, Put, StartRate, StoreError, StoreTime, Token, When,
@@ -140,8 +141,8 @@ pub(crate) fn add_settle(call: &mut Cmd, settle: &Settle<'_>) {
             begin("again");
             add_time(call, when);
         }
-        Act::Retry { when, .. } => {
-            begin("retry");
+        Act::Retry { when, counts, .. } => {
+            begin(if counts { "retry" } else { "defer" });
             add_time(call, when);
         }
         Act::Bury { error, counts, .. } => {
@@ -151,10 +152,6 @@ pub(crate) fn add_settle(call: &mut Cmd, settle: &Settle<'_>) {
         Act::Release => {
             begin("release");
             call.arg("");
-        }
-        Act::Postpone { when } => {
-            begin("postpone");
-            add_time(call, when);
         }
     }
 }
@@ -215,6 +212,16 @@ pub(crate) fn add_claim(call: &mut Cmd, claim: Option<Claim>) {
         .arg(micros(claim.horizon))
         .arg(micros(claim.lease))
         .arg(u8::from(claim.urgent_first));
+    let Some(kinds) = claim.kinds else {
+        call.arg("");
+        return;
+    };
+    // No job has a longer one.
+    let kinds = kinds.iter().filter(|it| it.kind.len() <= KEY_LIMIT);
+    call.arg(kinds.clone().count());
+    for KindRoom { kind, room } in kinds {
+        call.arg(*kind).arg(*room);
+    }
 }
 
 pub(crate) fn add_held_by(call: &mut Cmd, token: Token, lease: Duration) {
@@ -317,6 +324,16 @@ impl Answer {
             _ => Err(unreadable()),
         };
         self.bytes()?.iter().map(verdict).collect()
+    }
+
+    /// Kinds and numbers of their jobs, ordered by kind.
+    pub(crate) fn counts(self) -> Result<Vec<(String, u32)>> {
+        let mut counts = self.all(|answer| {
+            let kind = answer.maybe_text()?.ok_or_else(unreadable)?;
+            Ok((kind, answer.count()?.min(COUNT_LIMIT)))
+        })?;
+        counts.sort_unstable();
+        Ok(counts)
     }
 
     fn all<T>(mut self, read: impl Fn(&mut Self) -> Result<T>) -> Result<Vec<T>> {

@@ -1,11 +1,12 @@
-//! Claims: finding jobs and leasing them.
+//! Claims: deciding on each job that may be claimed, then writing the decision.
 
+use durable_queue::StoreTime;
 use durable_queue::store::{Claim, Claimed, Lease, PARK_LIMIT, Result, SHORTLY};
-use durable_queue::{StoreError, StoreTime, Token};
 use rusqlite::{Connection, Row, params};
 
+use super::candidates::Candidates;
 use super::limits::Limits;
-use super::statements::{Repeated, all, execute, failure, find, id_of, number, statement};
+use super::statements::{Repeated, all, execute, find, number};
 use super::{Queue, sql};
 
 /// Claims due jobs, and jobs that fall due within the horizon. With `urgent_first`, due urgent jobs come
@@ -14,257 +15,210 @@ pub(super) fn claim(
     connection: &Connection,
     now: StoreTime,
     queue: Queue,
-    claim: &Claim,
+    claim: &Claim<'_>,
 ) -> Result<Claimed> {
-    let Claim {
-        token,
-        start,
-        ahead,
-        urgent_first,
-        ..
-    } = *claim;
-    let bytes = token.as_bytes();
-    let until = now.after(claim.lease).as_micros();
-    let end = now.after(claim.horizon).as_micros();
-    let micros = now.as_micros();
-    let max = if queue.paused { 0 } else { claim.max };
-    let start = start.min(max);
-    let repeated = |text| Repeated::new(connection, text);
-    let mut plain = repeated(sql::CLAIM_DUE);
-    let mut keyed = repeated(sql::CLAIM_DUE_KEYED);
-    let mut later = repeated(sql::CLAIM_AHEAD);
-    let mut begin = |lease: &mut Lease| {
-        if !lease.started {
-            lease.started = true;
-            lease.attempts += 1;
-        }
-        let statement = match lease.key {
-            None => &mut plain,
-            Some(_) => &mut keyed,
-        };
-        statement.execute_for(lease.id, params![bytes, until])
-    };
-    let mut keep = |lease: &mut Lease| later.execute_for(lease.id, params![bytes, until]);
-    let urgent = |room: u32, into: &mut Vec<Lease>| {
-        let values = params![queue.id, micros, room];
-        read_leases(connection, sql::DUE_URGENT, values, token, into)
-    };
-    let due = |room: u32, into: &mut Vec<Lease>| {
-        let values = params![queue.id, micros, room];
-        read_leases(connection, sql::DUE, values, token, into)
-    };
-    let due_ahead = |room: u32, into: &mut Vec<Lease>| {
-        let values = params![queue.id, micros, room];
-        read_leases(connection, sql::DUE_AHEAD, values, token, into)
-    };
-    let soon = |room: u32, into: &mut Vec<Lease>| {
-        let values = params![queue.id, end, room, micros];
-        read_leases(connection, sql::SOON, values, token, into)
+    let terms = Terms {
+        connection,
+        now,
+        queue,
+        claim,
     };
     let mut limits = Limits::new(connection, now, queue)?;
     limits.call(connection, now)?;
-    // Leases jobs returned by `find` until there are `room` more in `into`.
-    let mut take = |find: Find<'_>, hold: Hold<'_>, room: u32, into: &mut Vec<Lease>| loop {
-        let from = into.len();
-        let wanted = room - count(into);
-        if wanted == 0 || limits.parked() >= PARK_LIMIT {
-            return Ok(());
-        }
-        find(wanted, into)?;
-        if queue.per_key == 0 && !queue.has_limits {
-            return into[from..]
-                .iter_mut()
-                .try_for_each(|lease| hold(lease).map(drop));
-        }
-        let (found, mut is_put_off) = (into.split_off(from), false);
-        for mut lease in found {
-            if admits(connection, now, queue, claim, &mut limits, &lease)? {
-                hold(&mut lease)?;
-                into.push(lease);
-            } else {
-                is_put_off = true;
+    let mut candidates = Candidates::new(connection, now, queue, claim);
+    let mut writer = Writer::new(terms);
+    while limits.parked() < PARK_LIMIT
+        && let Some(lease) = candidates.next()?
+    {
+        match terms.decide(&limits, lease)? {
+            Decision::Take(fenced) => writer.take(&mut limits, fenced, candidates.take())?,
+            Decision::Park => limits.park(connection, candidates.refuse())?,
+            Decision::PutOff(until) => {
+                writer.put_off(&mut limits, candidates.refuse(), until)?;
             }
         }
-        // Postponing makes room in the index for later jobs.
-        if !is_put_off {
-            return Ok::<_, StoreError>(());
-        }
-    };
-    let (mut leases, mut held) = (Vec::new(), Vec::new());
-    if urgent_first {
-        take(&urgent, &mut begin, start, &mut leases)?;
-        // Otherwise there are no more urgent jobs.
-        if count(&leases) == start {
-            take(&urgent, &mut keep, ahead.min(max - start), &mut held)?;
-        }
     }
-    take(&due, &mut begin, start, &mut leases)?;
-    let room = ahead.min(max - count(&leases));
-    take(&due_ahead, &mut keep, room, &mut held)?;
-    take(&soon, &mut keep, room, &mut held)?;
-    leases.append(&mut held);
     limits.call(connection, now)?;
     limits.save(connection)?;
+    let [first, first_free] = candidates.first()?;
+    let next_token = limits.next_token(connection, now, |kind| candidates.has_room(kind))?;
+    let mut leases = candidates.into_taken();
     // By due time, not by the time from which they could be claimed.
     leases.sort_by_key(|lease| (lease.due, lease.id));
-    let times = |row: &Row<'_>| Ok([row.get(0)?, row.get(1)?]);
-    let found: Option<[Option<i64>; 2]> = find(connection, sql::FIRST, [queue.id], times)?;
-    let [first, first_free] = found
-        .unwrap_or_default()
-        .map(|time| time.map_or(StoreTime::NEVER, StoreTime::from_micros));
     Ok(Claimed {
         leases,
-        first: first.min(limits.next_token(connection, now)?),
+        first: first.min(next_token),
         first_free,
     })
 }
 
-/// Returns whether the limits of its kind and its key admit the job, which then has its place. If not, it was
-/// parked or postponed.
-fn admits(
-    connection: &Connection,
+/// What decides on jobs.
+#[derive(Clone, Copy)]
+struct Terms<'c> {
+    connection: &'c Connection,
     now: StoreTime,
     queue: Queue,
-    claim: &Claim,
-    limits: &mut Limits,
-    lease: &Lease,
-) -> Result<bool> {
-    if !limits.has_room(now, lease) {
-        limits.park(connection, lease)?;
-        return Ok(false);
-    }
-    match has_its_key(connection, now, queue, claim, lease)? {
-        Access::Denied => {
-            limits.forget(number(lease.id));
-            return Ok(false);
+    claim: &'c Claim<'c>,
+}
+
+/// What becomes of a job that may be claimed.
+enum Decision {
+    Take(Fenced),
+    /// Its kind has no room.
+    Park,
+    /// Its key has no room, or another job comes first, at least until this time.
+    PutOff(StoreTime),
+}
+
+/// Holders of other jobs of the key whose leases have expired, and who are in the way of the job.
+enum Fenced {
+    None,
+    /// All of them.
+    OfKey,
+    Jobs(Vec<i64>),
+}
+
+/// These change nothing.
+impl Terms<'_> {
+    /// Decides by the limits of the job's kind and key.
+    fn decide(self, limits: &Limits, lease: &Lease) -> Result<Decision> {
+        if !limits.has_room(self.now, lease) {
+            return Ok(Decision::Park);
         }
-        Access::Taken => limits.read_leases(connection, now)?,
-        Access::Free => {}
-    }
-    limits.take(connection, now, lease)?;
-    Ok(true)
-}
-
-/// Of a job to its key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Access {
-    Free,
-    /// Holders whose leases have expired were fenced off.
-    Taken,
-    /// The job was postponed.
-    Denied,
-}
-
-type Find<'a> = &'a dyn Fn(u32, &mut Vec<Lease>) -> Result<()>;
-type Hold<'a> = &'a mut dyn FnMut(&mut Lease) -> Result<usize>;
-
-/// Returns whether the job can be claimed as far as its key is concerned: no live lease holds another job of
-/// the key and, if this job is open, no started job of the key waits. If not, postpones the job; if so,
-/// fences off holders of other jobs of the key whose leases have expired.
-fn has_its_key(
-    connection: &Connection,
-    now: StoreTime,
-    queue: Queue,
-    claim: &Claim,
-    lease: &Lease,
-) -> Result<Access> {
-    let Some(key) = lease.key.as_ref().filter(|_| queue.per_key > 0) else {
-        return Ok(Access::Free);
-    };
-    if queue.per_key > 1 {
-        return has_room_of_key(connection, now, queue, claim, lease);
-    }
-    let id = number(lease.id);
-    let others = params![queue.id, key, id, now.as_micros()];
-    let times = |row: &Row<'_>| Ok([row.get(0)?, row.get(1)?]);
-    let found: Option<[Option<i64>; 2]> = find(connection, sql::OTHERS, others, times)?;
-    let [lease, begun] = found
-        .unwrap_or_default()
-        .map(|it| it.map(StoreTime::from_micros));
-    let held = lease.filter(|end| *end > now);
-    // A parked job has no time.
-    let begun = begun.map(|due| match due {
-        StoreTime::NEVER => now.after(claim.lease),
-        due => due.max(now.after(SHORTLY)),
-    });
-    let Some(until) = held.or(begun) else {
-        if lease.is_some() {
-            execute(connection, sql::FENCE_OFF, params![queue.id, key, id])?;
-            return Ok(Access::Taken);
+        match (&lease.key, self.queue.per_key) {
+            (None, _) | (_, 0) => Ok(Decision::Take(Fenced::None)),
+            (Some(key), 1) => self.decide_in_order(number(lease.id), key),
+            (Some(key), most) => self.decide_by_room(number(lease.id), key, most as usize),
         }
-        return Ok(Access::Free);
-    };
-    // A claim may take it the horizon before `due`, so this delays it until `until` and no longer.
-    let due = until.after(claim.horizon).as_micros();
-    execute(connection, sql::PUT_OFF, params![id, due])?;
-    Ok(Access::Denied)
-}
-
-/// Like `has_its_key`, for a maximum above one, which keeps no order of a key.
-fn has_room_of_key(
-    connection: &Connection,
-    now: StoreTime,
-    queue: Queue,
-    claim: &Claim,
-    lease: &Lease,
-) -> Result<Access> {
-    let id = number(lease.id);
-    let most = queue.per_key as usize;
-    let read = |row: &Row<'_>| Ok((row.get(0)?, StoreTime::from_micros(row.get(1)?)));
-    let others = params![queue.id, lease.key, id];
-    let mut others: Vec<(i64, StoreTime)> = all(connection, sql::KEY_LEASES, others, read)?;
-    others.sort_unstable_by_key(|(id, end)| (*end, *id));
-    let expired = others.iter().filter(|(_, end)| *end <= now).count();
-    if others.len() - expired >= most {
-        let (_, end) = others[others.len() - most];
-        let due = end.after(claim.horizon).as_micros();
-        execute(connection, sql::PUT_OFF, params![id, due])?;
-        return Ok(Access::Denied);
     }
-    let needed = (others.len() + 1).saturating_sub(most);
-    for (other, _) in &others[..needed] {
-        execute(connection, sql::FENCE_OFF_ONE, [other])?;
-    }
-    Ok(if needed > 0 {
-        Access::Taken
-    } else {
-        Access::Free
-    })
-}
 
-/// At most as many as a claim asks for.
-fn count(leases: &[Lease]) -> u32 {
-    u32::try_from(leases.len()).unwrap_or(u32::MAX)
-}
-
-/// Appends the jobs found by a statement to `into`.
-pub(super) fn read_leases(
-    connection: &Connection,
-    text: &str,
-    values: impl rusqlite::Params,
-    token: Token,
-    into: &mut Vec<Lease>,
-) -> Result<()> {
-    let mut statement = statement(connection, text)?;
-    let rows = statement.query_map(values, |row| {
-        Ok(Lease {
-            id: id_of(row.get(0)?),
-            token,
-            due: StoreTime::from_micros(row.get(1)?),
-            started: row.get(2)?,
-            attempts: row.get(3)?,
-            key: row.get(4)?,
-            payload: row.get(5)?,
-            schedule: row.get(6)?,
-            urgent: row.get(7)?,
-            kind: row.get(8)?,
-            options: row.get(9)?,
-            failures: row.get(10)?,
-            cancelled: row.get(11)?,
+    /// A job of a serial key is taken if no live lease holds another job of the key and, if this job is open, no
+    /// started job of the key waits.
+    fn decide_in_order(self, id: i64, key: &[u8]) -> Result<Decision> {
+        let Self {
+            connection,
+            now,
+            queue,
+            claim,
+        } = self;
+        let others = params![queue.id, key, id, now.as_micros()];
+        let times = |row: &Row<'_>| Ok([row.get(0)?, row.get(1)?]);
+        let found: Option<[Option<i64>; 2]> = find(connection, sql::OTHERS, others, times)?;
+        let [lease, begun] = found
+            .unwrap_or_default()
+            .map(|it| it.map(StoreTime::from_micros));
+        let held = lease.filter(|end| *end > now);
+        // A parked job has no time.
+        let begun = begun.map(|due| match due {
+            StoreTime::NEVER => now.after(claim.lease),
+            due => due.max(now.after(SHORTLY)),
+        });
+        Ok(match held.or(begun) {
+            Some(until) => Decision::PutOff(until),
+            None if lease.is_some() => Decision::Take(Fenced::OfKey),
+            None => Decision::Take(Fenced::None),
         })
-    });
-    for lease in rows.map_err(failure)? {
-        into.push(lease.map_err(failure)?);
     }
-    Ok(())
+
+    /// With a maximum above one, which keeps no order of a key.
+    fn decide_by_room(self, id: i64, key: &[u8], most: usize) -> Result<Decision> {
+        let read = |row: &Row<'_>| Ok((row.get(0)?, StoreTime::from_micros(row.get(1)?)));
+        let others = params![self.queue.id, key, id];
+        let mut others: Vec<(i64, StoreTime)> =
+            all(self.connection, sql::KEY_LEASES, others, read)?;
+        others.sort_unstable_by_key(|(id, end)| (*end, *id));
+        let expired = others.iter().filter(|(_, end)| *end <= self.now).count();
+        if others.len() - expired >= most {
+            let (_, end) = others[others.len() - most];
+            return Ok(Decision::PutOff(end));
+        }
+        let needed = (others.len() + 1).saturating_sub(most);
+        let ids = others.iter().take(needed).map(|(id, _)| *id);
+        Ok(Decision::Take(match needed {
+            0 => Fenced::None,
+            _ => Fenced::Jobs(ids.collect()),
+        }))
+    }
+}
+
+/// Writes decisions.
+struct Writer<'c> {
+    terms: Terms<'c>,
+    /// The end of the leases.
+    until: i64,
+    /// Starts of jobs without a key, and with one.
+    plain: Repeated<'c>,
+    keyed: Repeated<'c>,
+    ahead: Repeated<'c>,
+}
+
+impl<'c> Writer<'c> {
+    fn new(terms: Terms<'c>) -> Self {
+        let repeated = |text| Repeated::new(terms.connection, text);
+        Self {
+            terms,
+            until: terms.now.after(terms.claim.lease).as_micros(),
+            plain: repeated(sql::CLAIM_DUE),
+            keyed: repeated(sql::CLAIM_DUE_KEYED),
+            ahead: repeated(sql::CLAIM_AHEAD),
+        }
+    }
+
+    /// Takes a job, and starts it or not.
+    fn take(
+        &mut self,
+        limits: &mut Limits,
+        fenced: Fenced,
+        (lease, starts): (&mut Lease, bool),
+    ) -> Result<()> {
+        let Terms {
+            connection,
+            now,
+            claim,
+            ..
+        } = self.terms;
+        self.fence_off(limits, fenced, lease)?;
+        limits.take(connection, now, lease)?;
+        let statement = match (starts, &lease.key) {
+            (false, _) => &mut self.ahead,
+            (true, None) => &mut self.plain,
+            (true, Some(_)) => &mut self.keyed,
+        };
+        statement.execute_for(lease.id, params![claim.token.as_bytes(), self.until])?;
+        lease.started = starts;
+        lease.attempts += u32::from(starts);
+        Ok(())
+    }
+
+    fn fence_off(&self, limits: &mut Limits, fenced: Fenced, lease: &Lease) -> Result<()> {
+        let Terms {
+            connection,
+            now,
+            queue,
+            ..
+        } = self.terms;
+        match fenced {
+            Fenced::None => return Ok(()),
+            Fenced::OfKey => {
+                let others = params![queue.id, lease.key, number(lease.id)];
+                execute(connection, sql::FENCE_OFF, others)?;
+            }
+            Fenced::Jobs(ids) => {
+                for id in ids {
+                    execute(connection, sql::FENCE_OFF_ONE, [id])?;
+                }
+            }
+        }
+        // They had places.
+        limits.read_leases(connection, now)
+    }
+
+    fn put_off(&self, limits: &mut Limits, lease: &Lease, until: StoreTime) -> Result<()> {
+        // A claim may take it the horizon before `due`, so this delays it until `until` and no longer.
+        let due = until.after(self.terms.claim.horizon).as_micros();
+        let id = number(lease.id);
+        execute(self.terms.connection, sql::PUT_OFF, params![id, due])?;
+        limits.forget(id);
+        Ok(())
+    }
 }

@@ -17,76 +17,18 @@ pub(super) fn enqueue(
     jobs: &[NewJob<'_>],
 ) -> Result<(Vec<Put>, StoreTime)> {
     let queue = queue(connection, name)?;
+    let mut pushes = Pushes {
+        connection,
+        now,
+        queue,
+        plain: Repeated::new(connection, sql::INSERT_PLAIN),
+        insert: Repeated::new(connection, sql::INSERT),
+    };
     let mut earliest = StoreTime::NEVER;
     let mut puts = Vec::with_capacity(jobs.len());
-    let mut plain = Repeated::new(connection, sql::INSERT_PLAIN);
-    let mut insert = Repeated::new(connection, sql::INSERT);
     for job in jobs {
-        let (at, merge) = (job.when.resolve(now), job.policy(now));
-        if is_plain(job) {
-            plain.execute(params![queue.id, at.as_micros(), job.payload])?;
-            puts.push(Put::New(id_of(connection.last_insert_rowid())));
-            earliest = earliest.min(at);
-            continue;
-        }
-        if let Some((put, at)) = reschedule(connection, queue, job, merge, at)? {
-            earliest = earliest.min(at);
-            puts.push(put);
-            continue;
-        }
-        let most = job.merge.most(now);
-        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, token(row, 3)?));
-        let pending: Option<(i64, i64, i64, Option<Token>)> = match job.key {
-            Some(key) => find(connection, sql::PENDING, params![queue.id, key], read)?,
-            None => None,
-        };
-        let (put, at) = match pending {
-            None => {
-                let at = at.min(most);
-                let values = params![
-                    queue.id,
-                    at.as_micros(),
-                    most.as_micros(),
-                    job.key,
-                    job.payload,
-                    job.schedule,
-                    job.urgent,
-                    job.kind,
-                    job.options
-                ];
-                insert.execute(values)?;
-                (Put::New(id_of(connection.last_insert_rowid())), at)
-            }
-            Some((id, old_at, old_most, token)) => {
-                let [old_at, old_most] = [old_at, old_most].map(StoreTime::from_micros);
-                match merge.merged(old_at, old_most, at) {
-                    None => (Put::Kept(id_of(id)), StoreTime::NEVER),
-                    Some(at) => {
-                        execute(
-                            connection,
-                            sql::MERGE,
-                            params![
-                                id,
-                                at.as_micros(),
-                                job.payload,
-                                job.schedule,
-                                job.urgent,
-                                job.kind,
-                                job.options
-                            ],
-                        )?;
-                        let frees_key = token.is_some() && leave_key(connection, queue, job.key)?;
-                        let is_recalled = token.is_some_and(|token| token.is_unconfirmed());
-                        let at = if is_recalled { RECALL } else { at };
-                        (
-                            Put::Merged(id_of(id)),
-                            if frees_key { ANYTHING } else { at },
-                        )
-                    }
-                }
-            }
-        };
-        earliest = earliest.min(at);
+        let (put, announced) = pushes.push(job)?;
+        earliest = earliest.min(announced);
         puts.push(put);
     }
     let is_merged = |put: &Put| matches!(put, Put::Merged(_));
@@ -94,6 +36,102 @@ pub(super) fn enqueue(
         earliest = earliest.min(ANYTHING);
     }
     Ok((puts, earliest))
+}
+
+/// A batch of pushes.
+struct Pushes<'c> {
+    connection: &'c Connection,
+    now: StoreTime,
+    queue: Queue,
+    plain: Repeated<'c>,
+    insert: Repeated<'c>,
+}
+
+/// The open job of a key.
+struct Open {
+    id: i64,
+    at: StoreTime,
+    most: StoreTime,
+    token: Option<Token>,
+}
+
+/// The outcome of a push, and the time to announce.
+type Pushed = (Put, StoreTime);
+
+impl Pushes<'_> {
+    fn push(&mut self, job: &NewJob<'_>) -> Result<Pushed> {
+        let (at, merge) = (job.when.resolve(self.now), job.policy(self.now));
+        if is_plain(job) {
+            let values = params![self.queue.id, at.as_micros(), job.payload];
+            self.plain.execute(values)?;
+            return Ok((self.inserted(), at));
+        }
+        if let Some(pushed) = reschedule(self.connection, self.queue, job, merge, at)? {
+            return Ok(pushed);
+        }
+        match self.open(job.key)? {
+            None => self.insert(job, at),
+            Some(open) => match merge.merged(open.at, open.most, at) {
+                None => Ok((Put::Kept(id_of(open.id)), StoreTime::NEVER)),
+                Some(at) => self.merge(job, &open, at),
+            },
+        }
+    }
+
+    fn open(&self, key: Option<&[u8]>) -> Result<Option<Open>> {
+        let Some(key) = key else {
+            return Ok(None);
+        };
+        let of_key = params![self.queue.id, key];
+        find(self.connection, sql::PENDING, of_key, |row| {
+            Ok(Open {
+                id: row.get(0)?,
+                at: StoreTime::from_micros(row.get(1)?),
+                most: StoreTime::from_micros(row.get(2)?),
+                token: token(row, 3)?,
+            })
+        })
+    }
+
+    fn insert(&mut self, job: &NewJob<'_>, at: StoreTime) -> Result<Pushed> {
+        let most = job.merge.most(self.now);
+        let at = at.min(most);
+        let values = params![
+            self.queue.id,
+            at.as_micros(),
+            most.as_micros(),
+            job.key,
+            job.payload,
+            job.schedule,
+            job.urgent,
+            job.kind,
+            job.options
+        ];
+        self.insert.execute(values)?;
+        Ok((self.inserted(), at))
+    }
+
+    fn inserted(&self) -> Put {
+        Put::New(id_of(self.connection.last_insert_rowid()))
+    }
+
+    fn merge(&self, job: &NewJob<'_>, open: &Open, at: StoreTime) -> Result<Pushed> {
+        let values = params![
+            open.id,
+            at.as_micros(),
+            job.payload,
+            job.schedule,
+            job.urgent,
+            job.kind,
+            job.options
+        ];
+        execute(self.connection, sql::MERGE, values)?;
+        let frees_key = open.token.is_some() && leave_key(self.connection, self.queue, job.key)?;
+        let is_recalled = open.token.is_some_and(|token| token.is_unconfirmed());
+        let at = if is_recalled { RECALL } else { at };
+        let announced = if frees_key { ANYTHING } else { at };
+        Ok((Put::Merged(id_of(open.id)), announced))
+    }
 }
 
 /// Returns whether the job has only a payload and a time.
@@ -113,14 +151,14 @@ fn is_plain(job: &NewJob<'_>) -> bool {
     !has_texts && key.is_none() && !is_bounded && !urgent
 }
 
-/// A push with a schedule changes the started repeating job of its key. Also returns the time to announce.
+/// A push with a schedule changes the started repeating job of its key, if there is one.
 fn reschedule(
     connection: &Connection,
     queue: Queue,
     job: &NewJob<'_>,
     merge: Merge,
     at: StoreTime,
-) -> Result<Option<(Put, StoreTime)>> {
+) -> Result<Option<Pushed>> {
     let (Some(key), Some(schedule)) = (job.key, job.schedule) else {
         return Ok(None);
     };

@@ -19,8 +19,10 @@
 
 #![forbid(unsafe_code)]
 
+mod candidates;
 mod claim;
 mod enqueue;
+mod kinds;
 mod limits;
 mod place;
 mod push_in;
@@ -57,12 +59,14 @@ use durable_queue::{
 use rusqlite::{Connection, OpenFlags, Row, params};
 use sync_shim::{Clock as _, Mutex, MutexGuard, Parker};
 
-use self::claim::{claim, read_leases};
+use self::candidates::lease_of;
+use self::claim::claim;
 use self::enqueue::enqueue;
+use self::kinds::due_of_kinds;
 use self::limits::call_parked;
 use self::place::Place;
-use self::settle::{is_open, settle_all};
-use self::statements::{Transaction, all, execute, failure, find, id_of, number};
+use self::settle::settle_all;
+use self::statements::{Transaction, all, append, execute, failure, find, id_of, number};
 use self::watch::FileWatch;
 use self::writes::Listening;
 
@@ -74,7 +78,7 @@ const BUSY_PAUSE: Duration = Duration::from_millis(2);
 /// notifications. A poll reads one number in shared memory.
 pub const WATCH_EVERY: Duration = Duration::from_millis(25);
 /// Number of prepared statements cached per connection: enough for all.
-const STATEMENTS: usize = 64;
+const STATEMENTS: usize = 96;
 
 /// A store in a file, for all processes of one machine. Clones share the connection.
 ///
@@ -325,7 +329,7 @@ fn read_list(
     values: impl rusqlite::Params,
     into: &mut Vec<ListedJob>,
 ) -> Result<()> {
-    let jobs = all(connection, text, values, |row| {
+    let read = |row: &Row<'_>| {
         let due = StoreTime::from_micros(row.get(1)?);
         Ok(ListedJob {
             id: id_of(row.get(0)?),
@@ -340,9 +344,8 @@ fn read_list(
             failures: row.get(10)?,
             cancelled: row.get(11)?,
         })
-    })?;
-    into.extend(jobs);
-    Ok(())
+    };
+    append(connection, text, values, read, into)
 }
 
 /// The job that a caller has identified.
@@ -410,7 +413,7 @@ impl Store for SqliteStore {
         Ok(puts)
     }
 
-    fn turn(&self, name: &str, settles: &[Settle<'_>], claims: Option<Claim>) -> Result<Turn> {
+    fn turn(&self, name: &str, settles: &[Settle<'_>], claims: Option<Claim<'_>>) -> Result<Turn> {
         let synced = settles.iter().any(|settle| settle.act.is_durable());
         let (turn, frees_key) = self.change(synced, |tx, now| {
             let queue = queue(tx, name)?;
@@ -498,12 +501,11 @@ impl Store for SqliteStore {
 
     fn held_by(&self, name: &str, token: Token, lease: Duration) -> Result<Vec<Lease>> {
         self.read(|tx, now| {
-            let mut leases = Vec::new();
-            if let Some(queue) = queue_if_there(tx, name)? {
-                let values = params![queue.id, now.after(lease).as_micros(), token.as_bytes()];
-                read_leases(tx, sql::HELD_BY, values, token, &mut leases)?;
-            }
-            Ok(leases)
+            let Some(queue) = queue_if_there(tx, name)? else {
+                return Ok(Vec::new());
+            };
+            let values = params![queue.id, now.after(lease).as_micros(), token.as_bytes()];
+            all(tx, sql::HELD_BY, values, |row| lease_of(row, token))
         })
     }
 
@@ -549,11 +551,12 @@ impl Store for SqliteStore {
                 let found = find(tx, text, values, |row| row.get(0))?;
                 Ok::<u32, StoreError>(found.unwrap_or(0))
             };
-            let now = now.as_micros();
+            let due = params![queue.id, COUNT_LIMIT, now.as_micros()];
             Ok(StoreStats {
                 jobs: count(sql::COUNT_JOBS, params![queue.id, COUNT_LIMIT])?,
-                due: count(sql::COUNT_DUE, params![queue.id, COUNT_LIMIT, now])?,
+                due: count(sql::COUNT_DUE, due)?,
                 dead: count(sql::COUNT_DEAD, params![queue.id, COUNT_LIMIT])?,
+                due_of_kinds: due_of_kinds(tx, now, queue)?,
                 paused: queue.paused,
                 serial_keys: queue.per_key == 1,
             })
@@ -653,7 +656,7 @@ impl Store for SqliteStore {
                 return Ok(Fate::Gone);
             };
             let values = params![queue.id, number(id)];
-            if is_open(tx, queue, id)? {
+            if find(tx, sql::IS_OPEN, values, |_| Ok(()))?.is_some() {
                 return Ok(Fate::Open);
             }
             if let Some(error) = find(tx, sql::ERROR_OF, values, |row| row.get(0))? {

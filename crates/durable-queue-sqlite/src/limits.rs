@@ -10,6 +10,7 @@ use durable_queue::store::{Lease, PARK_LIMIT, Result};
 use durable_queue::{ErrorKind, Limit, StartRate, StoreError, StoreTime};
 use rusqlite::{Connection, Row, params};
 
+use super::kinds::Part;
 use super::statements::{all, execute, find, number};
 use super::{Queue, sql};
 
@@ -88,18 +89,19 @@ impl Limits {
         limits.try_for_each(|limit| limit.read_leases(connection, now))
     }
 
-    fn of(&mut self, lease: &Lease) -> Option<&mut KindLimit> {
+    fn of(&self, lease: &Lease) -> Option<usize> {
         let kind = lease.kind.as_ref()?;
-        self.kinds.iter_mut().find(|limit| limit.kind == *kind)
+        self.kinds.iter().position(|limit| limit.kind == *kind)
     }
 
     pub(super) fn parked(&self) -> u32 {
         self.parked
     }
 
-    pub(super) fn has_room(&mut self, now: StoreTime, lease: &Lease) -> bool {
+    pub(super) fn has_room(&self, now: StoreTime, lease: &Lease) -> bool {
         let at = lease.due.max(now);
-        self.of(lease).is_none_or(|limit| limit.room(at) > 0)
+        let limit = self.of(lease);
+        limit.is_none_or(|limit| self.kinds[limit].room(at) > 0)
     }
 
     /// Parks a job whose kind has no room.
@@ -108,7 +110,8 @@ impl Limits {
         self.parked += 1;
         self.forget(id);
         if let Some(limit) = self.of(lease) {
-            execute(connection, sql::PARK, params![id, -limit.id])?;
+            let place = -self.kinds[limit].id;
+            execute(connection, sql::PARK, params![id, place])?;
         }
         Ok(())
     }
@@ -137,6 +140,7 @@ impl Limits {
             execute(connection, sql::TAKE_PLACE, params![id, None::<i64>])?;
             return Ok(());
         };
+        let limit = &mut self.kinds[limit];
         if let Some(rate) = limit.rate {
             limit.full = rate.take(limit.full, lease.due.max(now));
             limit.is_changed = true;
@@ -169,11 +173,16 @@ impl Limits {
         Ok(any)
     }
 
-    /// The next token of a rate whose kind has parked jobs, or never. Also if they lack a place as well: a settle that
-    /// makes room is not announced while there is no token.
-    pub(super) fn next_token(&self, connection: &Connection, now: StoreTime) -> Result<StoreTime> {
+    /// The next token of a rate whose kind counts and has parked jobs, or never. Also if they lack a place as well: a
+    /// settle that makes room is not announced while there is no token.
+    pub(super) fn next_token(
+        &self,
+        connection: &Connection,
+        now: StoreTime,
+        counts: impl Fn(&str) -> bool,
+    ) -> Result<StoreTime> {
         let mut first = StoreTime::NEVER;
-        for limit in &self.kinds {
+        for limit in self.kinds.iter().filter(|limit| counts(&limit.kind)) {
             let next = limit.rate.map(|rate| rate.next(limit.full));
             if let Some(next) = next.filter(|next| *next > now)
                 && limit.is_parked(connection)?
@@ -261,7 +270,10 @@ pub(super) fn set(
         execute(connection, sql::SET_LIMIT, values)?;
         if old.is_none() {
             let id = connection.last_insert_rowid();
-            execute(connection, sql::PLACE_HELD, params![queue.id, kind, id])?;
+            for part in Part::HELD {
+                let held = params![queue.id, kind, id, part];
+                execute(connection, sql::PLACE_HELD, held)?;
+            }
         }
     }
     execute(connection, sql::HAS_LIMITS, [queue.id])?;

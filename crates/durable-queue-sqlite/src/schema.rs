@@ -9,6 +9,7 @@ use durable_queue::{ErrorKind, StoreError};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
 use super::failure;
+use super::sql::part;
 
 /// The current time in microseconds, with the resolution of `SQLite`'s clock, a millisecond.
 macro_rules! now {
@@ -22,7 +23,7 @@ macro_rules! now {
 /// Jobs: `due` is the time from which the job can be claimed: its due time, or the end of its lease. So jobs of dead
 /// holders fall due by themselves, and `durable_job_due` serves most hot queries. `at` is the job's own due time,
 /// `most` the bound of a debounce. `run` is 0 while the job is pending, else the job's id: each key has at most one
-/// pending job, and any number of running ones. `schedule` is that of a repeating job. Only workers read `kind`,
+/// pending job, and any number of running ones. `schedule` is that of a repeating job. Only workers read
 /// `options` and `failures`. `cancelled`: a cancel was requested while a handler had the job. `place` is the number of
 /// the limit under which a job is held, or was called; negative while it is parked.
 ///
@@ -32,7 +33,7 @@ macro_rules! now {
 /// Indexes: `durable_job_free` has the jobs without a lease, so that claims ahead skip no leased ones. Without urgent
 /// or marked jobs, each look for them costs one lookup in an empty index. `durable_job_place` has held, called and
 /// parked jobs. It has no `due`, because each statement opens each index that it may have to change, even if the job
-/// is in none.
+/// is in none. For the same reason `durable_job_kind`, with the jobs that have a kind, is one index: see `kinds.rs`.
 ///
 /// `durable_push`: pushes by any client, as inserts into a view without rows. Only `queue` and `payload` are required.
 /// Without `due`, the job is due now. `merge`: 0 keep, 1 earliest, 2 latest, 3 debounce, up to `most`. `open` is
@@ -69,6 +70,9 @@ const CREATION: &str = concat!(
     CREATE INDEX durable_job_due ON durable_job (queue, due, id);
     CREATE INDEX durable_job_free ON durable_job (queue, due, id) WHERE token IS NULL;
     CREATE INDEX durable_job_urgent ON durable_job (queue, due, id) WHERE urgent = 1;
+    CREATE INDEX durable_job_kind ON durable_job (queue, kind, ",
+    part!(),
+    ", due, id) WHERE kind IS NOT NULL;
     CREATE INDEX durable_job_cancelled ON durable_job (queue, id) WHERE cancelled = 1;
     CREATE INDEX durable_job_place ON durable_job (place, urgent DESC, at, id) WHERE place IS NOT NULL;
     CREATE UNIQUE INDEX durable_job_key ON durable_job (queue, key, run) WHERE key IS NOT NULL;

@@ -1,7 +1,7 @@
 //! Settles.
 
 use durable_queue::store::{Act, Keep, Result, Settle, Verdict};
-use durable_queue::{JobId, StoreError, StoreTime};
+use durable_queue::{StoreError, StoreTime};
 use rusqlite::{Connection, params};
 
 use super::limits::call_parked;
@@ -27,9 +27,7 @@ pub(super) fn settle_all(
         };
         let verdict = settle(connection, &mut end, now, queue.paused, each)?;
         // The token was valid for a job with a key, so the settle is carried out, or requires a started job.
-        if let Some(key) = key.filter(|_| verdict == Verdict::Done)
-            && (each.act.frees_key() || !is_open(connection, queue, each.id)?)
-        {
+        if let Some(key) = key.filter(|_| verdict == Verdict::Done) {
             frees_key |= leave_key(connection, queue, Some(&key))?;
         }
         if let Act::Again { when } = each.act
@@ -45,16 +43,6 @@ pub(super) fn settle_all(
         frees_key |= call_parked(connection, now, queue)?;
     }
     Ok((verdicts, frees_key))
-}
-
-pub(super) fn is_open(connection: &Connection, queue: Queue, id: JobId) -> Result<bool> {
-    let found = find(
-        connection,
-        sql::IS_OPEN,
-        params![queue.id, number(id)],
-        |_| Ok(()),
-    )?;
-    Ok(found.is_some())
 }
 
 /// `end` is [`sql::DELETE_STARTED`].
@@ -78,10 +66,6 @@ fn settle(
             params![id, token, unstarted],
         ),
         _ => Ok(returned),
-    };
-    let release = |at: StoreTime| {
-        let released = execute(connection, sql::RELEASE, params![id, token, at.as_micros()])?;
-        or_delete_marked(released, true)
     };
     let changed = match settle.act {
         Act::Start { .. } if paused => 0,
@@ -112,10 +96,14 @@ fn settle(
                 changed => changed,
             }
         }
-        Act::Retry { when, failures } => {
+        Act::Retry {
+            when,
+            failures,
+            counts,
+        } => {
             let at = when.resolve(now).as_micros();
-            let retried = execute(connection, sql::RETRY, params![id, token, at, failures])?;
-            or_delete_marked(retried, false)?
+            let retried = params![id, token, at, failures, !counts];
+            or_delete_marked(execute(connection, sql::RETRY, retried)?, false)?
         }
         Act::Bury {
             error,
@@ -126,8 +114,7 @@ fn settle(
             execute(connection, sql::BURY, buried)?;
             end.execute(held)?
         }
-        Act::Release => release(StoreTime::from_micros(i64::MIN))?,
-        Act::Postpone { when } => release(when.resolve(now))?,
+        Act::Release => or_delete_marked(execute(connection, sql::RELEASE, held)?, true)?,
     };
     if changed != 0 {
         return Ok(Verdict::Done);

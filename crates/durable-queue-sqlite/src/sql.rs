@@ -1,7 +1,7 @@
 //! The statements of the hot path, in one module, so that a test can check the query plan of each.
 //!
 //! `?1` is the queue, if the statement has one. Statements read `durable_job` by id, by key, or from the
-//! start of the indexes `durable_job_due`, `durable_job_urgent` or `durable_job_free`.
+//! start of the indexes `durable_job_due`, `durable_job_urgent`, `durable_job_free` or of a part of `durable_job_kind`.
 
 pub(super) const BEGIN_CHANGE: &str = "BEGIN IMMEDIATE";
 pub(super) const BEGIN_READ: &str = "BEGIN";
@@ -45,18 +45,76 @@ pub(super) const PUSH_PLAIN: &str = "INSERT INTO durable_job
     (queue, due, at, most, payload, urgent, kind, options)
     SELECT q.id, ?3, ?3, 9223372036854775807, ?2, ?4, ?5, ?6 FROM durable_queue q WHERE q.name = ?1";
 
-/// Due urgent jobs that are not started, including those whose leases have expired. The index is named
-/// because statistics must not select another one: there may be many jobs in front.
-pub(super) const DUE_URGENT: &str = "SELECT id, at, 0, attempts, key, payload, schedule, urgent,
-        kind, options, failures, cancelled
-    FROM durable_job INDEXED BY durable_job_urgent
-    WHERE queue = ?1 AND urgent = 1 AND due <= ?2 ORDER BY due, id LIMIT ?3";
+/// A job as `lease_of` reads it. `$started`: whether a handler has it.
+macro_rules! leases {
+    ($started:literal) => {
+        concat!(
+            "SELECT id, at, ",
+            $started,
+            ", attempts, key, payload, schedule, urgent, kind, options, failures, cancelled "
+        )
+    };
+}
 
-/// Due jobs, including those whose leases have expired, with the values that they have once started.
-pub(super) const DUE: &str = "SELECT id, at, 1, attempts + 1, key, payload, schedule, urgent,
-        kind, options, failures, cancelled
-    FROM durable_job
-    WHERE queue = ?1 AND due <= ?2 ORDER BY due, id LIMIT ?3";
+/// Due urgent jobs, including those whose leases have expired. The index is named because statistics must not
+/// select another one: there may be many jobs in front.
+pub(super) const DUE_URGENT: &str = concat!(
+    leases!("0"),
+    "FROM durable_job INDEXED BY durable_job_urgent
+    WHERE queue = ?1 AND urgent = 1 AND due <= ?2 ORDER BY due, id LIMIT ?3"
+);
+
+/// Due jobs, including those whose leases have expired.
+pub(super) const DUE: &str = concat!(
+    leases!("0"),
+    "FROM durable_job
+    WHERE queue = ?1 AND due <= ?2 ORDER BY due, id LIMIT ?3"
+);
+
+/// Jobs without a lease that fall due after `?4`, by `?2`. The index is named because statistics must not
+/// select another one: there may be many leased jobs.
+pub(super) const SOON: &str = concat!(
+    leases!("0"),
+    "FROM durable_job INDEXED BY durable_job_free
+    WHERE queue = ?1 AND token IS NULL AND due > ?4 AND due <= ?2 ORDER BY due, id LIMIT ?3"
+);
+
+/// One that was found by its kind.
+pub(super) const FOUND: &str = concat!(leases!("0"), "FROM durable_job WHERE id = ?1");
+
+/// The part of the index `durable_job_kind` that has a job: see `kinds.rs`. Clients may write any number to `urgent`.
+macro_rules! part {
+    () => {
+        "((urgent = 1) * 2 + (token IS NULL))"
+    };
+}
+pub(super) use part;
+
+macro_rules! of_kind {
+    () => {
+        "FROM durable_job INDEXED BY durable_job_kind WHERE queue = ?1 AND kind = ?2 AND "
+    };
+}
+
+/// The first part of a kind, from `?3` on, that is not empty, and its first time.
+pub(super) const NEXT_PART: &str = concat!(
+    "SELECT ",
+    part!(),
+    ", due ",
+    of_kind!(),
+    part!(),
+    " >= ?3 ORDER BY ",
+    part!(),
+    ", due, id LIMIT 1"
+);
+
+/// The first jobs of a part that can be claimed by `?4`. Reads only the index.
+pub(super) const OF_PART: &str = concat!(
+    "SELECT due, id ",
+    of_kind!(),
+    part!(),
+    " = ?3 AND due <= ?4 ORDER BY due, id LIMIT ?5"
+);
 
 /// Claims and starts. One statement per job, because a single one for all would collect ids and results in
 /// temporary tables, which costs more instructions.
@@ -66,19 +124,6 @@ pub(super) const CLAIM_DUE: &str = "UPDATE durable_job
 /// Like `CLAIM_DUE`, and frees the key.
 pub(super) const CLAIM_DUE_KEYED: &str = "UPDATE durable_job
     SET token = ?2, due = ?3, started = 1, attempts = attempts + 1, run = id WHERE id = ?1";
-
-/// Like `DUE`, with the values of jobs that are not started.
-pub(super) const DUE_AHEAD: &str = "SELECT id, at, 0, attempts, key, payload, schedule, urgent,
-        kind, options, failures, cancelled
-    FROM durable_job
-    WHERE queue = ?1 AND due <= ?2 ORDER BY due, id LIMIT ?3";
-
-/// Jobs without a lease that fall due after `?4`, by `?2`. The index is named because statistics must not
-/// select another one: there may be many leased jobs.
-pub(super) const SOON: &str = "SELECT id, at, 0, attempts, key, payload, schedule, urgent,
-        kind, options, failures, cancelled
-    FROM durable_job INDEXED BY durable_job_free
-    WHERE queue = ?1 AND token IS NULL AND due > ?4 AND due <= ?2 ORDER BY due, id LIMIT ?3";
 
 /// Claims without starting.
 pub(super) const CLAIM_AHEAD: &str = "UPDATE durable_job
@@ -116,11 +161,11 @@ pub(super) const FIRST: &str = "SELECT
     (SELECT due FROM durable_job INDEXED BY durable_job_free
         WHERE queue = ?1 AND token IS NULL ORDER BY due, id LIMIT 1)";
 
-pub(super) const HELD_BY: &str = "SELECT
-    id, at, started, attempts, key, payload, schedule, urgent,
-        kind, options, failures, cancelled
-    FROM durable_job
-    WHERE queue = ?1 AND due <= ?2 AND token = ?3 ORDER BY due, id";
+pub(super) const HELD_BY: &str = concat!(
+    leases!("started"),
+    "FROM durable_job
+    WHERE queue = ?1 AND due <= ?2 AND token = ?3 ORDER BY due, id"
+);
 
 /// Only the first start of a claim counts, so it can be repeated.
 pub(super) const START: &str = "UPDATE durable_job
@@ -187,22 +232,23 @@ pub(super) const RESCHEDULE: &str = "UPDATE durable_job
         place = CASE WHEN token IS NULL THEN NULL ELSE place END,
         kind = ?6, options = ?7 WHERE id = ?1";
 
+/// `?5`: the attempts that are taken back.
 pub(super) const RETRY: &str = concat!(
     "UPDATE durable_job
     SET due = ?3, at = ?3, most = max(most, ?3), token = NULL, place = NULL, started = 0,
-        failures = coalesce(?4, failures), run = ",
+        failures = coalesce(?4, failures), attempts = attempts - ?5, run = ",
     reopened!(),
     " WHERE id = ?1 AND token = ?2 AND started = 1 AND cancelled = 0"
 );
 
-/// The job is not claimed before `?3`.
 pub(super) const RELEASE: &str = concat!(
     "UPDATE durable_job
-    SET due = max(at, ?3), attempts = attempts - started, token = NULL, place = NULL, started = 0, run = ",
+    SET due = at, attempts = attempts - started, token = NULL, place = NULL, started = 0, run = ",
     reopened!(),
     " WHERE id = ?1 AND token = ?2 AND cancelled = 0"
 );
 
+/// `?5`: the attempts that are taken back.
 pub(super) const BURY: &str = "INSERT INTO durable_dead
     (id, queue, attempts, buried, key, payload, error, schedule, urgent, kind, options, failures)
     SELECT id, queue, attempts - ?5, ?3, key, payload, ?4, schedule, urgent, kind, options,
@@ -277,6 +323,17 @@ pub(super) const COUNT_JOBS: &str =
 pub(super) const COUNT_DUE: &str =
     "SELECT count(*) FROM (SELECT 1 FROM durable_job WHERE queue = ?1 AND due <= ?3 LIMIT ?2)";
 
+/// The first kind that is `?2` or later. One lookup, however many jobs it has.
+pub(super) const NEXT_KIND: &str = "SELECT min(kind) FROM durable_job INDEXED BY durable_job_kind
+    WHERE queue = ?1 AND kind >= ?2";
+
+pub(super) const COUNT_DUE_OF_PART: &str = concat!(
+    "SELECT count(*) FROM (SELECT 1 ",
+    of_kind!(),
+    part!(),
+    " = ?3 AND due <= ?4 LIMIT ?5)"
+);
+
 pub(super) const COUNT_DEAD: &str =
     "SELECT count(*) FROM (SELECT 1 FROM durable_dead WHERE queue = ?1 LIMIT ?2)";
 
@@ -302,9 +359,13 @@ pub(super) const TAKE_TOKENS: &str = "UPDATE durable_limit SET full = ?2 WHERE i
 pub(super) const HAS_LIMITS: &str = "UPDATE durable_queue
     SET kind_limits = EXISTS (SELECT 1 FROM durable_limit WHERE queue = durable_queue.id) WHERE id = ?1";
 
-/// Gives places to the jobs of a kind that are held when its first limit is set.
-pub(super) const PLACE_HELD: &str = "UPDATE durable_job SET place = ?3
-    WHERE queue = ?1 AND kind = ?2 AND token IS NOT NULL";
+/// Gives places to the jobs of a kind in a part, which are held when its first limit is set.
+pub(super) const PLACE_HELD: &str = concat!(
+    "UPDATE durable_job INDEXED BY durable_job_kind SET place = ?3
+    WHERE queue = ?1 AND kind = ?2 AND ",
+    part!(),
+    " = ?4"
+);
 
 /// Places of held jobs.
 pub(super) const LEASES: &str = "SELECT id, due FROM durable_job INDEXED BY durable_job_place
@@ -342,15 +403,17 @@ pub(super) const ADD_QUEUE: &str = "INSERT INTO durable_queue (name) VALUES (?1)
 
 /// All statements that read jobs, with their numbers of parameters.
 #[cfg(all(test, not(anthill_loom)))]
-pub(super) const READS: [&str; 53] = [
+pub(super) const READS: [&str; 58] = [
     PENDING,
     MERGE,
     DUE_URGENT,
     DUE,
+    SOON,
+    FOUND,
+    NEXT_PART,
+    OF_PART,
     CLAIM_DUE,
     CLAIM_DUE_KEYED,
-    DUE_AHEAD,
-    SOON,
     CLAIM_AHEAD,
     OTHERS,
     PUT_OFF,
@@ -396,4 +459,7 @@ pub(super) const READS: [&str; 53] = [
     DELETE,
     COUNT_JOBS,
     COUNT_DUE,
+    NEXT_KIND,
+    COUNT_DUE_OF_PART,
+    PLACE_HELD,
 ];

@@ -136,9 +136,23 @@ pub(super) fn all<R>(
     values: impl rusqlite::Params,
     read: impl FnMut(&Row<'_>) -> rusqlite::Result<R>,
 ) -> Result<Vec<R>> {
+    let mut all = Vec::new();
+    append(connection, text, values, read, &mut all)?;
+    Ok(all)
+}
+
+pub(super) fn append<R>(
+    connection: &Connection,
+    text: &str,
+    values: impl rusqlite::Params,
+    read: impl FnMut(&Row<'_>) -> rusqlite::Result<R>,
+    into: &mut Vec<R>,
+) -> Result<()> {
     let mut statement = statement(connection, text)?;
-    let rows = statement.query_map(values, read).map_err(failure)?;
-    rows.collect::<rusqlite::Result<_>>().map_err(failure)
+    for row in statement.query_map(values, read).map_err(failure)? {
+        into.push(row.map_err(failure)?);
+    }
+    Ok(())
 }
 
 pub(super) fn id_of(id: i64) -> JobId {

@@ -1,8 +1,20 @@
 //! Rows read by the statements.
 
+use durable_queue::store::KindRoom;
+use durable_queue_testing::ManualStoreClock;
 use durable_queue_tests::alike::JOB;
+use sync_shim::ManualClock;
 
 use super::*;
+
+/// The statements that read jobs by their kinds.
+const BY_KIND: [&str; 5] = [
+    sql::NEXT_KIND,
+    sql::NEXT_PART,
+    sql::OF_PART,
+    sql::COUNT_DUE_OF_PART,
+    sql::PLACE_HELD,
+];
 
 /// Counted in virtual machine instructions.
 #[test]
@@ -45,6 +57,7 @@ fn a_claim_does_not_step_over_leased_jobs() {
         store.enqueue("queue", &jobs).expect("jobs");
         let claim = |max| Claim {
             token: Token::random(),
+            kinds: None,
             max,
             start: max / 2,
             ahead: max - max / 2,
@@ -67,7 +80,7 @@ fn a_claim_does_not_step_over_leased_jobs() {
         store.enqueue("queue", &[free]).expect("a job");
         let link = store.0.link().expect("no fork");
         let mut all = 0;
-        for text in [sql::DUE, sql::DUE_AHEAD, sql::SOON, sql::FIRST] {
+        for text in [sql::DUE, sql::SOON, sql::FIRST] {
             let mut statement = link.connection.prepare(text).expect("a statement");
             let now = WallClock.now();
             let end = now.after(Duration::from_secs(60)).as_micros();
@@ -124,6 +137,11 @@ fn no_statement_scans_the_jobs_or_sorts_them() {
         let by_lease = steps.iter().any(|step| step.contains("durable_job_free"));
         let is_free = [sql::SOON, sql::FIRST].contains(&text);
         assert_eq!(by_lease, is_free, "{text}\n{steps:#?}");
+        let by_kind = steps.iter().any(|step| step.contains("durable_job_kind"));
+        assert_eq!(by_kind, BY_KIND.contains(&text), "{text}\n{steps:#?}");
+        let by_part = steps.iter().any(|step| step.contains("kind=? AND <expr>"));
+        let reads_parts = by_kind && text != sql::NEXT_KIND;
+        assert_eq!(by_part, reads_parts, "{text}\n{steps:#?}");
         let by_key = steps.iter().any(|step| step.contains("durable_job_key"));
         assert!(by_key || !text.contains("key = "), "{text}\n{steps:#?}");
     }
@@ -152,6 +170,7 @@ fn parked_jobs_do_not_slow_claims() {
         store.enqueue("queue", &vec![mail; parked]).expect("room");
         let claim = || Claim {
             token: Token::random(),
+            kinds: None,
             max: 9,
             start: 9,
             ahead: 0,
@@ -206,6 +225,7 @@ fn jobs_of_queues_without_limits_have_no_place() {
     store.limit("another", &limit, true).expect("a limit");
     let claim = Claim {
         token: Token::random(),
+        kinds: None,
         max: 2,
         start: 1,
         ahead: 1,
@@ -222,4 +242,193 @@ fn jobs_of_queues_without_limits_have_no_place() {
         .query_row(count, [], |row| row.get(0))
         .expect("a count");
     assert_eq!(placed, 0);
+}
+
+/// A store, and its clock.
+fn timed() -> (SqliteStore, ManualStoreClock) {
+    let clock = ManualStoreClock::new(&ManualClock::new());
+    let options = SqliteStore::options().clock(clock.clone());
+    (options.open(":memory:").expect("memory"), clock)
+}
+
+/// Virtual machine instructions of these statements since the store was opened. Statements keep their counts in the
+/// connection's cache, which is large enough for all.
+fn steps_of(store: &SqliteStore, texts: &[&str]) -> i32 {
+    let link = store.0.link().expect("no fork");
+    let steps = |text: &&str| {
+        let statement = link.connection.prepare_cached(text).expect("a statement");
+        statement.get_status(rusqlite::StatementStatus::VmStep)
+    };
+    texts.iter().map(steps).sum()
+}
+
+const LEASE: Duration = Duration::from_secs(10);
+const HORIZON: Duration = Duration::from_secs(60);
+
+/// Claims jobs of these kinds, or of any.
+fn claimed(store: &SqliteStore, kinds: Option<&[(&str, u32)]>, max: u32) -> Vec<Lease> {
+    let room = |&(kind, room): &(_, _)| KindRoom { kind, room };
+    let kinds: Option<Vec<_>> = kinds.map(|kinds| kinds.iter().map(room).collect());
+    let claim = Claim {
+        token: Token::random(),
+        kinds: kinds.as_deref(),
+        max,
+        start: max,
+        ahead: max,
+        horizon: HORIZON,
+        lease: LEASE,
+        urgent_first: true,
+    };
+    let turn = store.turn("queue", &[], Some(claim)).expect("a turn");
+    turn.claimed.expect("a claim").leases
+}
+
+fn of_kind(kind: &str) -> NewJob<'_> {
+    NewJob {
+        kind: Some(kind),
+        ..JOB
+    }
+}
+
+/// Nor do jobs of the listed kinds that are held, due later, or more than there is room for. Counted in all statements
+/// of the claim that read jobs.
+#[test]
+fn other_jobs_do_not_slow_a_claim_of_listed_kinds() {
+    let steps = |others: usize| {
+        let (store, clock) = timed();
+        let push = |job: NewJob<'_>| store.enqueue("queue", &vec![job; others]).expect("room");
+        let urgent = |kind| NewJob {
+            urgent: true,
+            ..of_kind(kind)
+        };
+        let later = |kind| NewJob {
+            when: (HORIZON * 2).into(),
+            ..of_kind(kind)
+        };
+        // Leases that expire, in front of all, and others that do not.
+        push(of_kind("other"));
+        push(urgent("other"));
+        assert_eq!(claimed(&store, None, u32::MAX).len(), others * 2);
+        clock.advance(LEASE);
+        push(of_kind("mail"));
+        push(urgent("mail"));
+        let held = claimed(&store, Some(&[("mail", u32::MAX)]), u32::MAX);
+        assert_eq!(held.len(), others * 2);
+        for job in [of_kind("other"), urgent("other"), JOB, of_kind("busy")] {
+            push(job);
+        }
+        for kind in ["mail", "other"] {
+            push(later(kind));
+        }
+        let soon = NewJob {
+            when: HORIZON.into(),
+            ..of_kind("mail")
+        };
+        let jobs = [of_kind("mail"), urgent("mail"), soon];
+        store.enqueue("queue", &jobs).expect("room");
+        let before = steps_of(&store, &sql::READS);
+        let leases = claimed(&store, Some(&[("mail", 9), ("busy", 1), ("none", 9)]), 9);
+        let kinds: Vec<_> = leases.iter().map(|it| it.kind.as_deref()).collect();
+        assert_eq!(kinds, ["busy", "mail", "mail", "mail"].map(Some));
+        steps_of(&store, &sql::READS) - before
+    };
+    let (few, many) = (steps(10), steps(5_000));
+    assert!(
+        (100..=few + 50).contains(&many),
+        "{few} with ten, {many} with 5,000"
+    );
+}
+
+/// Payloads are read once there is room for a job.
+#[test]
+fn a_claim_reads_no_more_jobs_than_it_takes() {
+    let (store, _) = timed();
+    for kind in ["a", "b", "c"] {
+        store.enqueue("queue", &[of_kind(kind); 100]).expect("room");
+    }
+    let listed = ["a", "b", "c"].map(|kind| (kind, 50));
+    let before = steps_of(&store, &[sql::FOUND]);
+    assert_eq!(claimed(&store, Some(&listed), 1).len(), 1);
+    let one = steps_of(&store, &[sql::FOUND]) - before;
+    assert_eq!(claimed(&store, Some(&listed), 60).len(), 60);
+    assert_eq!(steps_of(&store, &[sql::FOUND]), before + 61 * one);
+}
+
+/// Counted in the statements for kinds, because the others count all jobs.
+#[test]
+fn delayed_and_held_jobs_do_not_slow_the_counts_of_kinds() {
+    let steps = |others: usize| {
+        let (store, _) = timed();
+        let later = NewJob {
+            when: HORIZON.into(),
+            ..of_kind("later")
+        };
+        store
+            .enqueue("queue", &vec![of_kind("held"); others])
+            .expect("room");
+        assert_eq!(claimed(&store, None, u32::MAX).len(), others);
+        store.enqueue("queue", &vec![later; others]).expect("room");
+        store.enqueue("queue", &vec![JOB; others]).expect("room");
+        store.enqueue("queue", &[of_kind("mail"); 3]).expect("room");
+        let counts = store.stats("queue").expect("figures").due_of_kinds;
+        assert_eq!(counts, [("mail".to_owned(), 3)]);
+        steps_of(&store, &BY_KIND)
+    };
+    let (few, many) = (steps(10), steps(5_000));
+    assert!(
+        (50..=few).contains(&many),
+        "{few} with ten, {many} with 5,000"
+    );
+}
+
+#[test]
+fn waiting_jobs_do_not_slow_a_new_limit() {
+    let steps = |waiting: usize| {
+        let (store, _) = timed();
+        store.enqueue("queue", &[of_kind("mail"); 3]).expect("room");
+        assert_eq!(claimed(&store, None, 3).len(), 3);
+        store
+            .enqueue("queue", &vec![of_kind("mail"); waiting])
+            .expect("room");
+        store.enqueue("queue", &vec![JOB; waiting]).expect("room");
+        let limit = Limit::per_kind("mail", 3);
+        store.limit("queue", &limit, true).expect("a limit");
+        assert!(
+            claimed(&store, Some(&[("mail", 9)]), 9).is_empty(),
+            "three are held"
+        );
+        steps_of(&store, &[sql::PLACE_HELD])
+    };
+    let (few, many) = (steps(10), steps(5_000));
+    assert!(
+        (50..=few).contains(&many),
+        "{few} with ten, {many} with 5,000"
+    );
+}
+
+/// An application's file may be in it. `SQLite` compares its texts as they are stored.
+#[test]
+fn kinds_are_counted_in_the_order_of_utf8_in_a_file_in_utf16() {
+    let connection = Connection::open_in_memory().expect("memory");
+    let encoding = "PRAGMA encoding = 'UTF-16le'";
+    connection.execute_batch(encoding).expect("an empty file");
+    let store = SqliteStore::options().adopt(connection).expect("a store");
+    let kinds = ["", "a", "a\0", "b", "\u{101}", "\u{ff5e}", "\u{10000}"];
+    store.enqueue("queue", &kinds.map(of_kind)).expect("room");
+    let counts = store.stats("queue").expect("figures").due_of_kinds;
+    assert_eq!(counts, kinds.map(|kind| (kind.to_owned(), 1)));
+    let leases = claimed(&store, Some(&kinds.map(|kind| (kind, 1))), 9);
+    assert_eq!(leases.len(), kinds.len());
+}
+
+/// Clients of any language insert them.
+#[test]
+fn a_job_of_any_number_for_urgent_is_found_by_its_kind() {
+    let (store, _) = timed();
+    let push = "INSERT INTO durable_push (queue, payload, kind, urgent, due) VALUES ('queue', 'job', 'mail', ?1, 0)";
+    for urgent in [-1, 0, 1, 2] {
+        let link = store.0.link().expect("no fork");
+        link.connection.execute(push, [urgent]).expect("a push");
+    }
+    assert_eq!(claimed(&store, Some(&[("mail", 9)]), 9).len(), 4);
 }

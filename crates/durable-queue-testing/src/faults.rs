@@ -58,7 +58,7 @@ pub enum Fault {
     Refused(ErrorKind),
 }
 
-type Says = dyn Fn(Call, &[Settle<'_>], Option<&Claim>) -> Fault + Send + Sync;
+type Says = dyn Fn(Call, &[Settle<'_>], Option<&Claim<'_>>) -> Fault + Send + Sync;
 
 /// Chooses the failure of each call, or of each turn by its contents.
 #[derive(Clone)]
@@ -70,7 +70,7 @@ impl Plan {
     }
 
     pub(super) fn of_turns(
-        plan: impl Fn(&[Settle<'_>], Option<&Claim>) -> Fault + Send + Sync + 'static,
+        plan: impl Fn(&[Settle<'_>], Option<&Claim<'_>>) -> Fault + Send + Sync + 'static,
     ) -> Self {
         Self(Arc::new(move |call, settles, claim| match call {
             Call::Turn => plan(settles, claim),
@@ -86,7 +86,7 @@ impl Plan {
     pub(super) fn run_turn<R>(
         &self,
         settles: &[Settle<'_>],
-        claim: Option<&Claim>,
+        claim: Option<&Claim<'_>>,
         carry_out: impl FnMut(bool) -> Result<R>,
     ) -> Result<R> {
         Self::carry_out((self.0)(Call::Turn, settles, claim), carry_out)

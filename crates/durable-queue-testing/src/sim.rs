@@ -9,8 +9,8 @@ use std::time::Duration;
 use durable_queue::internals::ANYTHING;
 use durable_queue::store::{
     Act, CANCEL_REQUEST_LIMIT, COUNT_LIMIT, Claim, Claimed, DeadJob, DoneJob, Fate, JobState,
-    LOCKED_AGAIN, Lease, ListedJob, PARK_LIMIT, RECALL, Result, SHORTLY, Settle, Store, StoreStats,
-    Turn, Verdict, Watch, announced,
+    KindRoom, LOCKED_AGAIN, Lease, ListedJob, PARK_LIMIT, RECALL, Result, SHORTLY, Settle, Store,
+    StoreStats, Turn, Verdict, Watch, announced,
 };
 use durable_queue::{
     Cancelled, ErrorKind, JobId, Limit, Merge, NewJob, Notifier, Notifiers, Put, Registration,
@@ -311,8 +311,7 @@ impl Queue {
         let settle = |each: &Settle<'_>| {
             let key = self.jobs.get(&each.id).and_then(|job| job.key.clone());
             let verdict = self.settle(now, each);
-            let frees = each.act.frees_key() || !self.jobs.contains_key(&each.id);
-            if verdict == Verdict::Done && frees {
+            if verdict == Verdict::Done && each.act.ends_lease() {
                 frees_key |= self.bring_back(key.as_deref());
             }
             if let Act::Again { when } = each.act {
@@ -342,7 +341,7 @@ impl Queue {
     /// Returns whether a job can be claimed as far as its key is concerned. If not, postpones it until the
     /// end of another job's lease, or until the due time of a job that was started before. If so, fences off
     /// holders of other jobs of the key whose leases have expired.
-    fn has_its_key(&mut self, id: JobId, now: StoreTime, claim: &Claim) -> bool {
+    fn has_its_key(&mut self, id: JobId, now: StoreTime, claim: &Claim<'_>) -> bool {
         let key = self.jobs[&id].key.clone();
         if self.per_key == 0 || key.is_none() {
             return true;
@@ -379,7 +378,7 @@ impl Queue {
     }
 
     /// Like `has_its_key`, for a limit above one per key, which keeps no order.
-    fn has_room_of_key(&mut self, id: JobId, now: StoreTime, claim: &Claim) -> bool {
+    fn has_room_of_key(&mut self, id: JobId, now: StoreTime, claim: &Claim<'_>) -> bool {
         let most = self.per_key as usize;
         let key = self.jobs[&id].key.clone();
         let is_other =
@@ -513,11 +512,11 @@ impl Queue {
 
     /// The next token of a rate whose kind has parked jobs, also if they lack a place as well: a settle that makes room
     /// is not announced while there is no token.
-    fn next_token(&self, now: StoreTime) -> Option<StoreTime> {
+    fn next_token(&self, now: StoreTime, rooms: &Rooms<'_>) -> Option<StoreTime> {
         let stopped = self
             .limits
             .iter()
-            .filter(|(kind, _)| !self.parked(kind).is_empty());
+            .filter(|(kind, _)| rooms.has_room(Some(kind)) && !self.parked(kind).is_empty());
         let tokens = stopped.filter_map(|(_, limit)| Some(limit.rate?.next(limit.full)));
         tokens.filter(|at| *at > now).min()
     }
@@ -598,16 +597,10 @@ impl Queue {
                 }
                 job.start(now.after(lease));
             }
-            Act::Release | Act::Postpone { .. } if job.cancelled => _ = self.jobs.remove(&id),
+            Act::Release if job.cancelled => _ = self.jobs.remove(&id),
             Act::Release => {
                 job.attempts -= u32::from(job.started);
                 job.free(job.at);
-                self.reopen(id);
-            }
-            Act::Postpone { when } => {
-                job.attempts -= u32::from(job.started);
-                job.free(job.at);
-                job.due = job.at.max(when.resolve(now));
                 self.reopen(id);
             }
             _ if !job.started => return Verdict::Stale,
@@ -636,8 +629,13 @@ impl Queue {
                 job.failures = None;
                 self.reopen(id);
             }
-            Act::Retry { when, failures } => {
+            Act::Retry {
+                when,
+                failures,
+                counts,
+            } => {
                 job.fail(failures);
+                job.attempts -= u32::from(!counts);
                 job.put_at(when.resolve(now));
                 self.reopen(id);
             }
@@ -696,6 +694,15 @@ impl Queue {
         (Cancelled::Gone { payload, attempts }, announced)
     }
 
+    fn due_of_kinds(&self, now: StoreTime) -> BTreeMap<&str, usize> {
+        let mut counts = BTreeMap::new();
+        let due = self.jobs.values().filter(|job| job.due <= now);
+        for kind in due.filter_map(|job| job.kind.as_deref()) {
+            *counts.entry(kind).or_default() += 1;
+        }
+        counts
+    }
+
     /// Jobs ordered by the time from which they can be claimed, then by id.
     fn in_order(&self) -> Vec<(StoreTime, JobId)> {
         let mut order: Vec<_> = self.jobs.iter().map(|(id, job)| (job.due, *id)).collect();
@@ -703,13 +710,14 @@ impl Queue {
         order
     }
 
-    fn claim(&mut self, now: StoreTime, claim: &Claim) -> Claimed {
+    fn claim(&mut self, now: StoreTime, claim: &Claim<'_>) -> Claimed {
         let until = now.after(claim.lease);
         let end = now.after(claim.horizon);
         let max = if self.paused { 0 } else { claim.max };
         let (mut started, mut ahead) = (0, 0);
         let mut is_short = false;
         let mut leases: Vec<Lease> = Vec::new();
+        let mut rooms = Rooms::of(claim);
         let mut parked = 0;
         self.call_parked(now);
         let mut order = self.in_order();
@@ -721,8 +729,8 @@ impl Queue {
             let job = &self.jobs[&id];
             let is_here = due <= now || due <= end && job.token.is_none();
             let is_locked = self.locked.contains(&id);
-            is_short |= due <= now && is_locked;
-            let may = is_here && !is_locked;
+            is_short |= due <= now && is_locked && rooms.has(job);
+            let may = is_here && !is_locked && rooms.has(job);
             let has_room = due <= now && started < claim.start || ahead < claim.ahead;
             if !may || started + ahead >= max || !has_room || parked >= PARK_LIMIT {
                 continue;
@@ -736,6 +744,7 @@ impl Queue {
             }
             self.take_place(id, now);
             let job = self.jobs.get_mut(&id).expect("the job exists");
+            rooms.take(job);
             if due <= now && started < claim.start {
                 started += 1;
                 job.started = false;
@@ -752,10 +761,11 @@ impl Queue {
         leases.sort_by_key(|lease| (lease.due, lease.id));
         let first =
             |dues: &mut dyn Iterator<Item = StoreTime>| dues.min().unwrap_or(StoreTime::NEVER);
-        let free = self.jobs.values().filter(|job| job.token.is_none());
+        let known = || self.jobs.iter().filter(|(_, job)| rooms.has(job));
+        let free = known().filter(|(_, job)| job.token.is_none());
         let is_passed_over =
             |(id, job): &(&JobId, &Job)| is_short && job.due <= now && self.locked.contains(id);
-        let others = self.jobs.iter().filter(|it| !is_passed_over(it));
+        let others = known().filter(|it| !is_passed_over(it));
         let again = is_short.then(|| now.after(LOCKED_AGAIN));
         Claimed {
             leases,
@@ -763,9 +773,36 @@ impl Queue {
                 &mut others
                     .map(|(_, job)| job.due)
                     .chain(again)
-                    .chain(self.next_token(now)),
+                    .chain(self.next_token(now, &rooms)),
             ),
-            first_free: first(&mut free.map(|job| job.due)),
+            first_free: first(&mut free.map(|(_, job)| job.due)),
+        }
+    }
+}
+
+/// How many more jobs of each kind a claim may take. `None`: any jobs.
+struct Rooms<'a>(Option<BTreeMap<&'a str, u32>>);
+
+impl<'a> Rooms<'a> {
+    fn of(claim: &Claim<'a>) -> Self {
+        let room = |it: &KindRoom<'a>| (it.kind, it.room);
+        Self(claim.kinds.map(|kinds| kinds.iter().map(room).collect()))
+    }
+
+    fn has(&self, job: &Job) -> bool {
+        self.has_room(job.kind.as_deref())
+    }
+
+    fn has_room(&self, kind: Option<&str>) -> bool {
+        self.0.as_ref().is_none_or(|rooms| {
+            let room = kind.and_then(|kind| rooms.get(kind));
+            room.is_some_and(|room| *room > 0)
+        })
+    }
+
+    fn take(&mut self, job: &Job) {
+        if let (Some(rooms), Some(kind)) = (&mut self.0, &job.kind) {
+            *rooms.get_mut(kind.as_str()).expect("it is listed") -= 1;
         }
     }
 }
@@ -788,7 +825,7 @@ impl SimStore {
     /// call fails.
     pub fn with_turn_faults(
         clock: impl StoreClock,
-        plan: impl Fn(&[Settle<'_>], Option<&Claim>) -> Fault + Send + Sync + 'static,
+        plan: impl Fn(&[Settle<'_>], Option<&Claim<'_>>) -> Fault + Send + Sync + 'static,
     ) -> Self {
         Self::with_plan(clock, Plan::of_turns(plan))
     }
@@ -846,7 +883,7 @@ impl Store for SimStore {
         })
     }
 
-    fn turn(&self, name: &str, settle: &[Settle<'_>], claim: Option<Claim>) -> Result<Turn> {
+    fn turn(&self, name: &str, settle: &[Settle<'_>], claim: Option<Claim<'_>>) -> Result<Turn> {
         self.0.plan.run_turn(settle, claim.as_ref(), |heard| {
             let (turn, frees_key) = self.step(name, |queue, now| {
                 let (verdicts, frees_key) = queue.settle_all(now, settle);
@@ -972,6 +1009,11 @@ impl Store for SimStore {
                 jobs: limited(queue.jobs.len()),
                 due: limited(queue.jobs.values().filter(|job| job.due <= now).count()),
                 dead: limited(queue.dead.len()),
+                due_of_kinds: queue
+                    .due_of_kinds(now)
+                    .into_iter()
+                    .map(|(kind, count)| (kind.to_owned(), limited(count)))
+                    .collect(),
                 paused: queue.paused,
                 serial_keys: queue.per_key == 1,
             }))

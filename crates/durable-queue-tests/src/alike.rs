@@ -50,9 +50,10 @@ pub fn shown(error: &StoreError) -> String {
 }
 
 /// Returns a claim of due jobs, which are started.
-pub fn claim_of(jobs: u32) -> Claim {
+pub fn claim_of(jobs: u32) -> Claim<'static> {
     Claim {
         token: Token::random(),
+        kinds: None,
         max: jobs,
         start: jobs,
         ahead: 0,
@@ -81,6 +82,7 @@ pub fn all_calls(store: &impl Store, jobs: usize) {
     store.enqueue("queue", &[NewJob { key, ..JOB }]).unwrap();
     let claim = Claim {
         token: Token::random(),
+        kinds: None,
         max: 100,
         start: 50,
         ahead: 100,

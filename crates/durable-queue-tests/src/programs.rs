@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::time::Duration;
 
-use durable_queue::store::{Act, Claim, Claimed, Keep, Lease, ListedJob, Settle, Verdict};
+use durable_queue::store::{Act, Claim, Claimed, Keep, KindRoom, Lease, ListedJob, Settle};
 use durable_queue::{
     JobId, Limit, Merge, NewJob, Store, StoreClock, StoreTime, Token, When, Which,
 };
@@ -105,7 +105,6 @@ fn act(rng: &mut Rng) -> Act<'static> {
     let failures = text(rng);
     let lease = Duration::from_secs(3);
     match rng.below(13) {
-        12 => Act::Postpone { when: after(rng) },
         10 | 11 => Act::Keep(Keep {
             span: Duration::from_secs(rng.below(6) as u64),
             took: Duration::from_micros(rng.below(1_000_000) as u64),
@@ -120,9 +119,10 @@ fn act(rng: &mut Rng) -> Act<'static> {
         0 | 1 => Act::Start { lease },
         2 => Act::Extend { lease },
         3 => Act::Ack,
-        4 | 5 => Act::Retry {
+        number @ (4 | 5 | 12) => Act::Retry {
             when: after(rng),
             failures,
+            counts: number != 12,
         },
         _ => Act::Release,
     }
@@ -140,6 +140,17 @@ fn kind_limit(rng: &mut Rng) -> Limit {
     } else {
         Limit::per_kind(kind, most)
     }
+}
+
+/// The kinds that a process has handlers for, if it has handlers of kinds. Some are never pushed.
+fn kinds(rng: &mut Rng) -> Option<Vec<KindRoom<'static>>> {
+    let all = ["one", "three", "two", ""];
+    let kinds = all.into_iter().filter_map(|kind| {
+        let room = 1 + count(rng, 3);
+        rng.chance(2).then_some(KindRoom { kind, room })
+    });
+    let kinds: Vec<_> = kinds.collect();
+    (!kinds.is_empty()).then_some(kinds)
 }
 
 fn token(rng: &mut Rng) -> Token {
@@ -193,8 +204,10 @@ impl Program<'_> {
             })
             .collect();
         let rng = &mut *self.rng;
+        let kinds = kinds(rng);
         let claim = rng.chance(2).then(|| Claim {
             token: token(rng),
+            kinds: kinds.as_deref(),
             max: count(rng, 4),
             start: count(rng, 3),
             ahead: count(rng, 4),
@@ -205,17 +218,12 @@ impl Program<'_> {
         self.turn_of(&settles, claim);
     }
 
-    fn turn_of(&mut self, settles: &[Settle<'_>], claim: Option<Claim>) -> Option<Claimed> {
+    fn turn_of(&mut self, settles: &[Settle<'_>], claim: Option<Claim<'_>>) -> Option<Claimed> {
         let [turn, same] = self
             .stores
             .map(|store| store.turn(QUEUE, settles, claim).unwrap());
         assert_eq!((turn.now, turn.paused), (same.now, same.paused));
         assert_eq!(turn.verdicts, same.verdicts, "{settles:?}");
-        for (settle, verdict) in settles.iter().zip(turn.verdicts) {
-            if verdict == Verdict::Done {
-                self.rules.settled(turn.now, settle);
-            }
-        }
         let claimed = turn.claimed?;
         let same = same.claimed.unwrap();
         assert_eq!(claimed.leases, same.leases);
@@ -342,6 +350,7 @@ impl Program<'_> {
             .collect();
         let claim = Claim {
             token: token(self.rng),
+            kinds: None,
             max: 1,
             start: 1,
             ahead: 0,
@@ -366,6 +375,7 @@ impl Program<'_> {
         for _ in 0..ROUNDS {
             let claim = Claim {
                 token: token(self.rng),
+                kinds: None,
                 max: MANY,
                 start: MANY,
                 ahead: 0,
@@ -400,7 +410,10 @@ pub fn run(rng: &mut Rng, stores: &Both<'_>, watched: &Watched<'_>, shift: impl 
         held: Vec::new(),
         last: 0,
         keys_change: rng.chance(2),
-        rules: Rules::new(rng.chance(2), rng.chance(4)),
+        rules: Rules {
+            kinds_stay: rng.chance(2),
+            has_jumps: rng.chance(4),
+        },
         sleepers: watched
             .stores
             .iter()

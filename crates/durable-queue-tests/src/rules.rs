@@ -1,14 +1,13 @@
 //! What must hold after each step of a random program, as far as it can be seen from outside a store: no limit is
 //! exceeded, no job waits without a reason, and no process sleeps while there is a job for it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use durable_queue::store::{Act, JobState, Lease, ListedJob, Settle, Watch};
-use durable_queue::{JobId, Limit, Notifier, Store, StoreTime};
+use durable_queue::store::{JobState, Lease, ListedJob, Watch};
+use durable_queue::{Limit, Notifier, Store, StoreTime};
 
 pub(crate) const QUEUE: &str = "queue";
 /// How long before their times jobs are claimed.
@@ -20,8 +19,6 @@ pub(crate) struct Rules {
     pub(crate) kinds_stay: bool,
     /// The clock is set back at times. Then jobs may wait for the end of a former lease, or for their own time.
     pub(crate) has_jumps: bool,
-    /// Until when jobs were postponed by their holders.
-    postponed: BTreeMap<JobId, StoreTime>,
 }
 
 fn is_live(job: &ListedJob) -> bool {
@@ -46,21 +43,6 @@ fn per_key(limits: &[Limit]) -> usize {
 }
 
 impl Rules {
-    pub(crate) fn new(kinds_stay: bool, has_jumps: bool) -> Self {
-        let postponed = BTreeMap::new();
-        Self {
-            kinds_stay,
-            has_jumps,
-            postponed,
-        }
-    }
-
-    pub(crate) fn settled(&mut self, now: StoreTime, settle: &Settle<'_>) {
-        if let Act::Postpone { when } = settle.act {
-            self.postponed.insert(settle.id, when.resolve(now));
-        }
-    }
-
     /// After a claim: it has exceeded no limit, and has called as many parked jobs as there is room for.
     pub(crate) fn check_claim(
         &self,
@@ -125,7 +107,7 @@ impl Rules {
             // A lease may have ended in the meantime.
             let waits =
                 !is_live(job) && !is_parked(job) && job.at <= now && job.due > now.after(HORIZON);
-            if !waits || self.postponed.get(&job.id) >= Some(&job.due) {
+            if !waits {
                 continue;
             }
             let is_next = |other: &ListedJob| {

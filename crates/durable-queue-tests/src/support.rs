@@ -1,5 +1,6 @@
 //! Helpers of several test modules.
 
+use std::borrow::Cow;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +10,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use durable_queue::store::{Claim, Lease};
-use durable_queue::{Builder, DurableQueue, FastSlow, LEASE, Store};
+use durable_queue::{
+    Builder, DecodeError, DurableQueue, EncodeError, FastSlow, Kind, LEASE, Payload, Store,
+};
 use durable_queue_testing::{ManualStoreClock, SimStore};
 use sync_shim::{Alarm, Clock, ManualClock, Parker};
 use tempfile::TempDir;
@@ -132,6 +135,30 @@ impl Clock for ClockTrap {
 
     fn wake_at(&self, when: Instant, waker: Waker) -> std::io::Result<Alarm> {
         self.clock.wake_at(when, waker)
+    }
+}
+
+/// A text of a kind, for handles that take no others.
+#[derive(Debug)]
+pub struct Text(pub String);
+
+impl Payload for Text {
+    fn encode(&self) -> Result<Cow<'_, [u8]>, EncodeError> {
+        self.0.encode()
+    }
+
+    fn decode(bytes: Vec<u8>) -> Result<Self, DecodeError> {
+        String::decode(bytes).map(Self)
+    }
+}
+
+impl Kind for Text {
+    const NAME: &'static str = "text";
+}
+
+impl AsRef<str> for Text {
+    fn as_ref(&self) -> &str {
+        &self.0
     }
 }
 

@@ -216,6 +216,7 @@ pub use self::{
     engine::policy::JobPolicy,
     engine::signals::SignalFuture,
     engine::stats::Stats,
+    engine::unread::UNREADABLE,
     error::{CarriedOut, ErrorKind, LONGEST_ERROR, PushError, SettleError, StoreError, TakeError},
     store::failures::Failure,
     store::job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Retried, Token, Which},

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use durable_queue::store::{Act, Claim, Claimed, Settle, Store, Verdict};
+use durable_queue::store::{Act, Claim, Claimed, KindRoom, Settle, Store, Verdict};
 use durable_queue::{JobId, Merge, NewJob, Token, When, Which};
 use stores::Outcome;
 
@@ -40,7 +40,7 @@ pub struct Call {
     pub make: fn(&dyn Store, &mut Party) -> Outcome,
 }
 
-pub const ALL: [Call; 10] = [
+pub const ALL: [Call; 11] = [
     Call {
         name: "push",
         make: |store, _| push(store, job(DELAY)),
@@ -65,6 +65,25 @@ pub const ALL: [Call; 10] = [
         prepare: |store, _| push(store, job(Duration::ZERO)),
         make: |store, _| {
             let claimed = claim(store, 1)?;
+            expect(claimed.leases.len() == 1, "one is due")?;
+            settle(store, &held(&claimed), Act::Ack)
+        },
+        ..CALL
+    },
+    Call {
+        name: "claim and ack of one, by a worker of 20 kinds",
+        prepare: |store, _| {
+            let kind = Some(KINDS[0].kind);
+            push(
+                store,
+                NewJob {
+                    kind,
+                    ..job(Duration::ZERO)
+                },
+            )
+        },
+        make: |store, _| {
+            let claimed = claim_of(store, 1, Some(&KINDS))?;
             expect(claimed.leases.len() == 1, "one is due")?;
             settle(store, &held(&claimed), Act::Ack)
         },
@@ -116,6 +135,21 @@ pub const ALL: [Call; 10] = [
         ..CALL
     },
 ];
+
+/// The kinds of a worker, with one handler for each.
+const KINDS: [KindRoom<'static>; 20] = {
+    let names = [
+        "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r",
+        "s", "t",
+    ];
+    let mut kinds = [KindRoom { kind: "", room: 1 }; 20];
+    let mut at = 0;
+    while at < kinds.len() {
+        kinds[at].kind = names[at];
+        at += 1;
+    }
+    kinds
+};
 
 /// A call without requirements.
 const CALL: Call = Call {
@@ -177,8 +211,13 @@ pub fn job(delay: Duration) -> NewJob<'static> {
 
 /// A worker's claim: due jobs, and room for as many ahead.
 pub fn claim(store: &dyn Store, most: u32) -> Outcome<Claimed> {
+    claim_of(store, most, None)
+}
+
+fn claim_of(store: &dyn Store, most: u32, kinds: Option<&[KindRoom<'_>]>) -> Outcome<Claimed> {
     let claim = Claim {
         token: Token::random(),
+        kinds,
         max: most,
         start: most,
         ahead: most,

@@ -396,6 +396,36 @@ fn a_pause_is_shown_in_stats_and_applies_to_all_processes() {
     drop(queue.take().unwrap());
 }
 
+/// So that an operator sees a kind that no process takes.
+#[test]
+fn due_jobs_of_each_kind_are_shown_in_stats() {
+    struct Report;
+    impl durable_queue::Kind for Report {
+        const NAME: &'static str = "a\u{1b}report";
+    }
+    impl durable_queue::Payload for Report {
+        fn encode(&self) -> Result<std::borrow::Cow<'_, [u8]>, durable_queue::EncodeError> {
+            Ok(std::borrow::Cow::Borrowed(b""))
+        }
+
+        fn decode(_: Vec<u8>) -> Result<Self, durable_queue::DecodeError> {
+            Ok(Self)
+        }
+    }
+    let shell = Shell::new();
+    shell.ok(&["push", "job"]);
+    let reports = shell.queue().kind::<Report>();
+    for _ in 0..2 {
+        reports.push(Report, durable_queue::When::NOW).unwrap();
+    }
+    assert_eq!(
+        shell.ok(&["stats"]),
+        "3 jobs, 3 of them due, 0 dead letters\nDue by kind:\n2  a\\u{1b}report\n"
+    );
+    let figures = &shell.json(&["stats"])[0];
+    assert_eq!(figures["due_of_kinds"]["a\u{1b}report"], 2);
+}
+
 #[test]
 fn serial_keys_are_shown_in_stats_and_apply_to_all_processes() {
     let shell = Shell::new();

@@ -147,7 +147,10 @@ END
 $$;
 
 CREATE OR REPLACE FUNCTION SCHEMA.stats(p_queue text, p_limit bigint)
-RETURNS TABLE (o_jobs bigint, o_due bigint, o_dead bigint, o_paused boolean, o_serial_keys boolean)
+RETURNS TABLE (
+    o_jobs bigint, o_due bigint, o_dead bigint, o_paused boolean, o_serial_keys boolean, o_kinds text[],
+    o_due_of_kinds bigint[]
+)
 LANGUAGE plpgsql AS $$
 DECLARE
     v_now bigint := SCHEMA.clock();
@@ -173,6 +176,8 @@ BEGIN
     ) c;
     SELECT count(*) INTO o_dead
     FROM (SELECT FROM SCHEMA.dead d WHERE d.queue = v_queue LIMIT p_limit) c;
+    SELECT coalesce(array_agg(d.o_kind), '{}'), coalesce(array_agg(d.o_jobs), '{}') INTO o_kinds, o_due_of_kinds
+    FROM SCHEMA.due_of_kinds(v_queue, v_now, p_limit) d;
     RETURN NEXT;
 END
 $$;

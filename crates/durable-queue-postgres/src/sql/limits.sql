@@ -22,7 +22,8 @@ $$;
 
 -- Gives places to held jobs of a kind that have none. Returns whether all have one: it skips locked jobs. `p_all`: the
 -- limit is new, so places under limits of other kinds do not count. Otherwise, a push during the run may have changed
--- the kind of a repeating job, which keeps the place that it has.
+-- the kind of a repeating job, which keeps the place that it has. `IS TRUE`: by the index of all leases, and not by that of
+-- kinds, of which all jobs of the kind would be read.
 CREATE OR REPLACE FUNCTION SCHEMA.place_held(p_queue bigint, p_limit bigint, p_kind text, p_all boolean) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -32,13 +33,13 @@ BEGIN
     UPDATE SCHEMA.job j SET place = p_limit
     WHERE j.id = ANY (ARRAY(
         SELECT h.id FROM SCHEMA.job h
-        WHERE h.queue = p_queue AND h.token IS NOT NULL AND h.due <= c_never AND h.kind = p_kind
+        WHERE h.queue = p_queue AND h.token IS NOT NULL AND h.due <= c_never AND (h.kind = p_kind) IS TRUE
             AND (p_all AND h.place IS DISTINCT FROM p_limit
                 OR SCHEMA.has_no_place(h.place) AND (h.schedule IS NULL OR h.most = c_never))
         FOR UPDATE SKIP LOCKED
     ));
     SELECT count(*) INTO v_missed FROM SCHEMA.job h
-    WHERE h.queue = p_queue AND h.token IS NOT NULL AND h.due <= c_never AND h.kind = p_kind
+    WHERE h.queue = p_queue AND h.token IS NOT NULL AND h.due <= c_never AND (h.kind = p_kind) IS TRUE
         AND SCHEMA.has_no_place(h.place) AND (h.schedule IS NULL OR h.most = c_never);
     RETURN v_missed = 0;
 END
@@ -145,15 +146,17 @@ END
 $$;
 
 -- Returns the next token of a rate whose kind has parked jobs, if it comes after `p_now`. Also if they lack a place as well:
--- a settle that makes room is not announced while there is no token. The subquery is evaluated per limit: as a join it
--- could read all parked jobs.
-CREATE OR REPLACE FUNCTION SCHEMA.next_token(p_queue bigint, p_now bigint) RETURNS bigint
+-- a settle that makes room is not announced while there is no token. With a list: of the kinds that have room. The subquery is
+-- evaluated per limit: as a join it could read all parked jobs.
+CREATE OR REPLACE FUNCTION SCHEMA.next_token(p_queue bigint, p_now bigint, p_listed text[], p_rooms bigint[])
+RETURNS bigint
 LANGUAGE plpgsql AS $$
 BEGIN
     RETURN (
         SELECT min(n.next) FROM (
             SELECT l.id, greatest(l.filled, p_now) - l.slack AS next FROM SCHEMA.kind_limit l
             WHERE l.queue = p_queue AND l.jobs IS NOT NULL
+                AND (p_listed IS NULL OR p_rooms[array_position(p_listed, l.kind)] > 0)
         ) n
         WHERE n.next > p_now
             AND (SELECT j.id FROM SCHEMA.job j WHERE j.place = -n.id LIMIT 1) IS NOT NULL

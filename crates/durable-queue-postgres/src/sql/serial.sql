@@ -4,7 +4,9 @@
 -- job whose key has no room is postponed; with serial keys also an open one if a job of its key that was started before
 -- waits. Such jobs, and those locked by another transaction, make room for later ones. The last row has no id. It says
 -- whether the claim has ended because it has parked too many jobs (`o_started`), and whether it has parked one because
--- another transaction has locked an expired lease (`o_cancelled`): that job is called again at once.
+-- another transaction has locked an expired lease (`o_cancelled`): that job is called again at once. `p_listed`, `p_rooms`: see
+-- `turn`; the last row has the room that is left in its options. The next jobs of a list are found without locks, and the floor
+-- does not apply.
 --
 -- If there are limits of keys, all jobs of the key are locked before one is claimed or postponed, so that a concurrent
 -- settle of one of them is either visible here, or sees this change. If another transaction has locked one of them, the
@@ -14,7 +16,8 @@
 -- locked by another transaction counts as live.
 CREATE OR REPLACE FUNCTION SCHEMA.claim_limited(
     p_queue bigint, p_now bigint, p_token uuid, p_per_key bigint, p_kinds boolean, p_urgent boolean,
-    p_max bigint, p_start bigint, p_ahead bigint, p_horizon bigint, p_lease bigint, p_floor bigint[]
+    p_max bigint, p_start bigint, p_ahead bigint, p_horizon bigint, p_lease bigint, p_floor bigint[],
+    p_listed text[], p_rooms bigint[]
 ) RETURNS TABLE (
     o_id bigint, o_at bigint, o_started boolean, o_attempts integer, o_key bytea, o_payload bytea,
     o_schedule text, o_urgent boolean, o_kind text, o_options text, o_failures text, o_cancelled boolean
@@ -40,6 +43,12 @@ DECLARE
     v_held_from bigint;
     v_held_id bigint;
     v_job record;
+    -- Of a list: the room for each kind, the next jobs with the numbers of their kinds, and how many of them were looked at.
+    v_rooms bigint[] := p_rooms;
+    v_next bigint[];
+    v_numbers bigint[];
+    v_at integer;
+    v_number bigint;
     v_others bigint;
     v_locked bigint;
     -- Leases of the key, in the order of their ends.
@@ -91,9 +100,27 @@ BEGIN
         v_from_id := CASE WHEN v_is_urgent THEN p_floor[4] ELSE p_floor[2] END - 1;
         v_held_from := p_floor[5];
         v_held_id := 0;
+        v_next := '{}';
+        v_at := 0;
         WHILE v_room > 0 AND v_parked < c_park_limit LOOP
             -- The queue may have got its first limit since this turn began. Then the next turn claims.
-            IF v_is_urgent THEN
+            IF p_listed IS NOT NULL THEN
+                IF v_at = cardinality(v_next) THEN
+                    SELECT n.* INTO v_next, v_numbers, v_from, v_from_id FROM SCHEMA.next_listed(p_queue, p_now, p_kinds,
+                        v_is_urgent, v_last, p_listed, v_rooms, v_room, v_from, v_from_id) n;
+                    EXIT WHEN v_next IS NULL;
+                    v_at := 0;
+                END IF;
+                v_at := v_at + 1;
+                v_number := v_numbers[v_at];
+                CONTINUE WHEN v_rooms[v_number] <= 0;
+                -- `IS TRUE`: not by the index of kinds.
+                SELECT j.id, j.due, j.key, j.run, j.at, j.kind, j.token, j.place INTO v_job FROM SCHEMA.job j
+                WHERE j.id = v_next[v_at] AND (j.kind = p_listed[v_number]) IS TRUE
+                    AND j.due <= CASE WHEN j.token IS NULL THEN v_last ELSE p_now END
+                FOR UPDATE SKIP LOCKED;
+                CONTINUE WHEN NOT FOUND;
+            ELSIF v_is_urgent THEN
                 SELECT j.id, j.due, j.key, j.run, j.at, j.kind, j.token, j.place INTO v_job FROM SCHEMA.job j
                 WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = p_queue AND NOT q.paused
                         AND (p_kinds OR NOT q.kind_limits))
@@ -222,6 +249,9 @@ BEGIN
                     v_takes_tokens := true;
                 END IF;
             END IF;
+            IF p_listed IS NOT NULL THEN
+                v_rooms[v_number] := v_rooms[v_number] - 1;
+            END IF;
             IF v_begins THEN
                 v_started := v_started + 1;
                 RETURN QUERY
@@ -249,6 +279,7 @@ BEGIN
     END IF;
     o_started := v_parked >= c_park_limit;
     o_cancelled := v_is_blocked;
+    o_options := v_rooms::text;
     RETURN NEXT;
 END
 $$;

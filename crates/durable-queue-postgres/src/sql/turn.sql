@@ -24,8 +24,8 @@ END
 $$;
 
 -- A settle that is carried out separately. Acts: 3 retry, 4 bury (the number of uncounted attempts is in its
--- time), 5 release, 6 again, 7 postpone, 8 keep until a time (the result is in its error, in hexadecimal, and the
--- duration of the attempt in its failures). A marked job is not returned but deleted.
+-- time), 5 release, 6 again, 7 retry without counting the attempt, 8 keep until a time (the result is in its error, in
+-- hexadecimal, and the duration of the attempt in its failures). A marked job is not returned but deleted.
 CREATE OR REPLACE FUNCTION SCHEMA.settle(
     p_now bigint, p_act smallint, p_id bigint, p_token uuid, p_time bigint, p_delay boolean, p_error text,
     p_failures text
@@ -61,19 +61,19 @@ BEGIN
             most = 9223372036854775807, attempts = 0, failures = NULL,
             token = NULL, started = false, place = NULL
         WHERE j.id = p_id AND j.token = p_token AND j.started AND j.schedule IS NOT NULL AND NOT j.cancelled;
-    ELSIF p_act = 3 THEN
+    ELSIF p_act IN (3, 7) THEN
         UPDATE SCHEMA.job j SET due = v_at, at = v_at, most = greatest(j.most, v_at), token = NULL,
-            started = false, place = NULL, failures = coalesce(p_failures, j.failures)
+            started = false, place = NULL, failures = coalesce(p_failures, j.failures),
+            attempts = j.attempts - (p_act = 7)::integer
         WHERE j.id = p_id AND j.token = p_token AND j.started AND NOT j.cancelled;
     ELSE
-        UPDATE SCHEMA.job j SET due = CASE p_act WHEN 7 THEN greatest(j.at, v_at) ELSE j.at END,
-            attempts = j.attempts - j.started::integer, token = NULL,
+        UPDATE SCHEMA.job j SET due = j.at, attempts = j.attempts - j.started::integer, token = NULL,
             started = false, place = NULL
         WHERE j.id = p_id AND j.token = p_token AND NOT j.cancelled;
     END IF;
     IF NOT FOUND THEN
         DELETE FROM SCHEMA.job j
-        WHERE j.id = p_id AND j.token = p_token AND (j.started OR p_act IN (5, 7)) AND (j.cancelled OR p_act = 6);
+        WHERE j.id = p_id AND j.token = p_token AND (j.started OR p_act = 5) AND (j.cancelled OR p_act = 6);
         RETURN FOUND;
     END IF;
     PERFORM SCHEMA.reopen(p_id);
@@ -176,13 +176,19 @@ END
 $$;
 
 -- Returns the earliest time at which any job can be claimed, and the earliest job without a lease, from the
--- floor on, if there is one.
-CREATE OR REPLACE FUNCTION SCHEMA.look(p_queue text, p_floor bigint[])
+-- floor on, if there is one. With a list: of the kinds that have room.
+CREATE OR REPLACE FUNCTION SCHEMA.look(p_queue text, p_floor bigint[], p_listed text[], p_rooms bigint[])
 RETURNS TABLE (o_first bigint, o_first_free bigint)
 LANGUAGE plpgsql AS $$
 DECLARE
     c_start CONSTANT bigint := -9223372036854775808;
 BEGIN
+    IF p_listed IS NOT NULL THEN
+        RETURN QUERY
+        SELECT l.* FROM SCHEMA.queue q, SCHEMA.look_listed(q.id, SCHEMA.clock(), p_listed, p_rooms) l
+        WHERE q.name = p_queue;
+        RETURN;
+    END IF;
     SELECT least(f.o_free, f.o_held), f.o_free INTO o_first, o_first_free
     FROM SCHEMA.firsts((SELECT q.id FROM SCHEMA.queue q WHERE q.name = p_queue), coalesce(p_floor[1], c_start),
         coalesce(p_floor[2], 0), coalesce(p_floor[3], c_start), coalesce(p_floor[4], 0),
@@ -241,7 +247,8 @@ $$;
 
 -- `p_sync`: the commit waits for the disk. `p_apart`: the settles are independent, so the frequent ones
 -- (starts, extensions, acknowledgements) may be carried out together, in any order. `p_token` null: no claim.
--- `p_urgent`: due urgent jobs come first.
+-- `p_urgent`: due urgent jobs come first. `p_listed`: only jobs of these kinds, at most as many of each as `p_rooms`
+-- says; null: all jobs.
 --
 -- Returns a row per lease, then a row without an id: the clock, whether the queue is paused, which settles
 -- are done, which starts are early, and the result of `look`. `o_raised`: look once more, see `announce`.
@@ -252,13 +259,13 @@ $$;
 -- or lowered: free and urgent jobs are claimed from a time and an id on, expired leases from a time on, and
 -- the last element is the time at which the floor was found by reading from the beginning (a seek). After
 -- `c_seek`, or if the floor was lowered to the beginning, the next turn seeks again. Null: few entries are in
--- front, and there is no floor.
+-- front, and there is no floor, nor with a list.
 CREATE OR REPLACE FUNCTION SCHEMA.turn(
     p_queue text, p_sync boolean, p_apart boolean,
     p_acts smallint[], p_ids bigint[], p_tokens uuid[], p_times bigint[], p_delays boolean[],
     p_errors text[], p_failures text[],
     p_token uuid, p_max bigint, p_start bigint, p_ahead bigint, p_horizon bigint, p_lease bigint,
-    p_urgent boolean, p_floor bigint[]
+    p_urgent boolean, p_floor bigint[], p_listed text[], p_rooms bigint[]
 ) RETURNS TABLE (
     o_id bigint, o_at bigint, o_started boolean, o_attempts integer, o_key bytea, o_payload bytea,
     o_schedule text, o_urgent boolean, o_kind text, o_options text, o_failures text, o_cancelled boolean,
@@ -298,6 +305,7 @@ DECLARE
     v_each record;
     v_begun bigint := 0;
     v_ahead bigint := 0;
+    v_rooms bigint[] := p_rooms;
     v_more bigint;
     v_short boolean := false;
     v_back bigint := c_never;
@@ -371,8 +379,6 @@ BEGIN
         v_keys := ARRAY(
             SELECT k.key FROM unnest(v_keys, p_acts) WITH ORDINALITY AS k(key, act, ord)
             WHERE k.act > 1 AND k.key IS NOT NULL AND k.ord = ANY (v_done)
-                -- Jobs that wait for a postponed job keep waiting. A marked one no longer exists.
-                AND (k.act <> 7 OR NOT EXISTS (SELECT FROM SCHEMA.job j WHERE j.id = p_ids[k.ord]))
         );
         IF cardinality(v_keys) > 0 THEN
             v_freed := SCHEMA.free_keys(v_queue, v_keys);
@@ -409,7 +415,7 @@ BEGIN
         END IF;
         o_floor := ARRAY[v_free, v_free_id, v_urgent, v_urgent_id, v_held, v_sought];
     END IF;
-    IF p_token IS NOT NULL THEN
+    IF p_token IS NOT NULL AND p_listed IS NULL THEN
         v_read := SCHEMA.entries_read();
         IF p_floor IS NOT NULL AND (v_free = c_start OR v_sought NOT BETWEEN v_now - c_seek + 1 AND v_now) THEN
             SELECT f.o_free, f.o_free_id, f.o_urgent, f.o_urgent_id, f.o_held
@@ -427,7 +433,8 @@ BEGIN
     IF p_token IS NOT NULL AND (v_per_key > 0 OR v_kinds) THEN
         FOR v_each IN
             SELECT * FROM SCHEMA.claim_limited(v_queue, v_now, p_token, v_per_key, v_kinds, p_urgent, p_max, p_start,
-                p_ahead, p_horizon, p_lease, ARRAY[v_free, v_free_id, v_urgent, v_urgent_id, v_held]) c
+                p_ahead, p_horizon, p_lease, ARRAY[v_free, v_free_id, v_urgent, v_urgent_id, v_held], p_listed,
+                p_rooms) c
         LOOP
             EXIT WHEN v_each.o_id IS NULL;
             RETURN QUERY
@@ -438,6 +445,7 @@ BEGIN
             v_begun := v_begun + v_each.o_started::integer;
             v_ahead := v_ahead + (NOT v_each.o_started)::integer;
         END LOOP;
+        v_rooms := v_each.o_options::bigint[];
         -- A claim that has parked too many jobs has not seen the later ones.
         v_short := NOT v_each.o_started
             AND (v_begun < least(p_start, p_max) OR p_start = 0 AND v_ahead < least(p_ahead, p_max));
@@ -453,6 +461,18 @@ BEGIN
                 v_urgent_id := 0;
             END IF;
         END IF;
+    ELSIF p_token IS NOT NULL AND p_listed IS NOT NULL THEN
+        v_each := SCHEMA.claim_listed(v_queue, v_now, p_token, p_urgent, p_max, p_start, p_ahead, p_horizon, p_lease,
+            p_listed, p_rooms);
+        v_rooms := v_each.p_rooms;
+        v_begun := v_each.o_begun;
+        v_ahead := v_each.o_ahead;
+        v_short := v_begun < least(p_start, p_max) OR p_start = 0 AND v_ahead < least(p_ahead, p_max);
+        RETURN QUERY
+        SELECT j.id, j.at, j.started, j.attempts, j.key, j.payload, j.schedule, j.urgent, j.kind, j.options,
+            j.failures, j.cancelled, NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
+            NULL::boolean, NULL::bigint[]
+        FROM SCHEMA.job j WHERE j.ctid = ANY (v_each.o_places);
     ELSIF p_token IS NOT NULL THEN
         -- Claims and starts due jobs, including those with expired leases. The same snapshot shows that the
         -- queue is not paused, so no job pushed after a pause is claimed. Rows are locked where they are
@@ -566,6 +586,9 @@ BEGIN
             END IF;
             o_first := least(o_first_free, v_first_held,
                 CASE WHEN v_begun > 0 THEN SCHEMA.after(v_now, p_lease) END);
+        ELSIF p_listed IS NOT NULL THEN
+            SELECT l.o_first, l.o_first_free INTO o_first, o_first_free
+            FROM SCHEMA.look_listed(v_queue, v_now, p_listed, v_rooms) l;
         ELSE
             SELECT * INTO v_floor
             FROM SCHEMA.firsts(v_queue, v_free, v_free_id, v_urgent, v_urgent_id, v_held) f;
@@ -587,7 +610,7 @@ BEGIN
             o_first := least(o_first, v_sought + c_seek);
         END IF;
         IF v_kinds THEN
-            o_first := least(o_first, SCHEMA.next_token(v_queue, v_now),
+            o_first := least(o_first, SCHEMA.next_token(v_queue, v_now, p_listed, v_rooms),
                 CASE WHEN v_called.o_missed THEN v_now + c_again END);
         END IF;
         o_raised := false;

@@ -63,8 +63,13 @@ fn in_every_order_a_process_that_goes_to_sleep_sees_a_push_or_is_notified() {
     let schema = &database.schema;
     let due = at(10).as_micros();
     for (number, order) in ORDERS.iter().enumerate() {
-        for was_notified_before in [false, true] {
-            let name = format!("{number} {was_notified_before}");
+        for (was_notified_before, listed) in [
+            (false, "NULL, NULL"),
+            (true, "NULL, NULL"),
+            (false, "'{kind}', '{1}'"),
+            (true, "'{kind}', '{1}'"),
+        ] {
+            let name = format!("{number} {was_notified_before} {}", listed.len());
             database.sql(&format!("SELECT SCHEMA.listen('{name}')"));
             if was_notified_before {
                 // The head is minimal: the push has nothing to announce.
@@ -76,7 +81,7 @@ fn in_every_order_a_process_that_goes_to_sleep_sees_a_push_or_is_notified() {
             for step in order.chars() {
                 match step {
                     'e' => database.sql(&format!(
-                        "SELECT SCHEMA.enqueue_plain('{name}', '{{{due}}}', '{{f}}', '{{x}}', false, NULL, NULL, false)"
+                        "SELECT SCHEMA.enqueue_plain('{name}', '{{{due}}}', '{{f}}', '{{x}}', false, '{{kind}}', NULL, false)"
                     )),
                     'a' => database.sql(&format!("SELECT SCHEMA.announce('{name}', {due}, '')")),
                     't' => {
@@ -84,7 +89,7 @@ fn in_every_order_a_process_that_goes_to_sleep_sees_a_push_or_is_notified() {
                         let turn = format!(
                             "SELECT o_first, o_raised FROM {schema}.turn(
                             $1, false, true, '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}',
-                            '00000000-0000-0000-0000-000000000001', 1, 1, 1, 500000, 30000000, true, NULL)"
+                            '00000000-0000-0000-0000-000000000001', 1, 1, 1, 500000, 30000000, true, NULL, {listed})"
                         );
                         let row = sleeper.query_one(&turn, &[&name]).unwrap();
                         sees = row.get::<_, i64>(0) <= due;
@@ -93,7 +98,7 @@ fn in_every_order_a_process_that_goes_to_sleep_sees_a_push_or_is_notified() {
                     }
                     'c' => sleeper.batch_execute("COMMIT").unwrap(),
                     _ if raised => {
-                        let look = format!("SELECT o_first FROM {schema}.look($1, NULL)");
+                        let look = format!("SELECT o_first FROM {schema}.look($1, NULL, {listed})");
                         let first: i64 = sleeper.query_one(&look, &[&name]).unwrap().get(0);
                         sees |= first <= due;
                     }
@@ -103,7 +108,7 @@ fn in_every_order_a_process_that_goes_to_sleep_sees_a_push_or_is_notified() {
             let notified = ear.heard(&database).contains(&due);
             assert!(
                 sees || notified,
-                "{order}, notified before: {was_notified_before}"
+                "{order}, notified before: {was_notified_before}, list: {listed}"
             );
         }
     }
@@ -128,6 +133,7 @@ fn only_jobs_due_before_the_head_are_announced() {
     // A claim that finds no job sleeps until 40.
     let claim = durable_queue::store::Claim {
         token: durable_queue::Token::random(),
+        kinds: None,
         max: 1,
         start: 1,
         ahead: 1,

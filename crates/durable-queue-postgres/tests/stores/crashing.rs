@@ -31,6 +31,7 @@ fn acknowledged_jobs_stay_done_when_the_server_crashes_at_once() {
     store.enqueue("queue", &[JOB; 4]).unwrap();
     let claim = Claim {
         token: Token::random(),
+        kinds: None,
         max: 4,
         start: 4,
         ahead: 0,

@@ -274,6 +274,7 @@ fn a_claim_in_progress_when_its_connection_is_cut_is_found_or_never_carried_out(
     let store = database.options().open_config(config).unwrap();
     let claim = || Claim {
         token: Token::random(),
+        kinds: None,
         max: 1,
         start: 1,
         ahead: 0,

@@ -29,7 +29,7 @@ const KEYED: NewJob<'_> = NewJob {
 /// The claim of another process, of one job.
 const CLAIM: &str =
     "SELECT SCHEMA.turn('queue', true, true, '{}', '{}', '{}', '{}', '{}', '{}', NULL,
-    gen_random_uuid(), 1, 1, 0, 0, 30000000, true, NULL)";
+    gen_random_uuid(), 1, 1, 0, 0, 30000000, true, NULL, NULL, NULL)";
 
 /// Held jobs with places.
 const PLACES: &str = "SELECT count(*) FROM SCHEMA.job WHERE place > 0 AND token IS NOT NULL";

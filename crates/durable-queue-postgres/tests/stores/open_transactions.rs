@@ -20,9 +20,10 @@ fn keyed(key: &'static [u8], merge: Merge) -> NewJob<'static> {
     }
 }
 
-fn claim(start: u32, ahead: u32) -> Claim {
+fn claim(start: u32, ahead: u32) -> Claim<'static> {
     Claim {
         token: Token::random(),
+        kinds: None,
         max: start + ahead,
         start,
         ahead,

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use ::postgres::{Client, NoTls};
-use durable_queue::store::{Act, Claim, Settle};
-use durable_queue::{NewJob, Store};
+use durable_queue::store::{Act, COUNT_LIMIT, Claim, Claimed, KindRoom, Settle};
+use durable_queue::{Limit, NewJob, Store};
 use durable_queue_postgres::PostgresStore;
+use testkit::LIMIT;
 
 use super::Database;
 use crate::alike::{JOB, all_calls, claim_of};
@@ -184,4 +185,186 @@ fn claims_do_not_read_leased_jobs() {
         many.0 < most.0 && many.1 < most.1,
         "{few:?} rows and blocks next to 1,000, {many:?} next to 100,000"
     );
+}
+
+fn of_kind(kind: &str) -> NewJob<'_> {
+    NewJob {
+        kind: Some(kind),
+        ..JOB
+    }
+}
+
+fn with_room<'a>(kinds: &[&'a str], room: u32) -> Vec<KindRoom<'a>> {
+    let kinds = kinds.iter().map(|kind| KindRoom { kind, room });
+    kinds.collect()
+}
+
+/// Claims and starts jobs of these kinds, and those that fall due within a long time.
+fn claimed_of(store: &PostgresStore, kinds: &[KindRoom<'_>], jobs: u32) -> Claimed {
+    let claim = Claim {
+        kinds: Some(kinds),
+        ahead: jobs,
+        horizon: LIMIT * 1_000,
+        ..claim_of(jobs)
+    };
+    let turn = store.turn("queue", &[], Some(claim)).unwrap();
+    turn.claimed.unwrap()
+}
+
+fn release(store: &PostgresStore, claimed: &Claimed) {
+    let releases = claimed
+        .leases
+        .iter()
+        .map(|lease| lease.settle(Act::Release));
+    let releases: Vec<_> = releases.collect();
+    store.turn("queue", &releases, None).unwrap();
+}
+
+/// Neither due, delayed, urgent nor held ones, nor those without a kind. With plans made when there were two jobs, without
+/// limits and with each sort of them.
+#[test]
+fn claims_that_list_kinds_do_not_read_jobs_of_others() {
+    const CLAIMS: u32 = 20;
+    let listed = with_room(&["mail", "report", "unknown"], 2);
+    let claim = |store: &PostgresStore| {
+        let claimed = claimed_of(store, &listed, 10);
+        assert_eq!(claimed.leases.len(), 2);
+        release(store, &claimed);
+    };
+    let read = |limit: Option<Limit>| {
+        let database = Database::new()?;
+        let name = format!("{}_listed", database.schema);
+        let store = named_store(&database, &name);
+        database.sql("ALTER TABLE SCHEMA.job SET (autovacuum_enabled = off)");
+        store
+            .enqueue("queue", &[of_kind("mail"), of_kind("report")])
+            .unwrap();
+        if let Some(limit) = limit {
+            store.limit("queue", &limit, true).unwrap();
+        }
+        database.sql("VACUUM ANALYZE SCHEMA.job");
+        // More often than plans are renewed, and until the claims trust the limit.
+        let late = "SELECT count(*) FROM SCHEMA.kind_limit WHERE counted IS NOT NULL";
+        testkit::watchdog(LIMIT, || {
+            (0..10).for_each(|_| claim(&store));
+            while database.get::<i64>(late) != 0 {
+                claim(&store);
+            }
+        });
+        drop(store);
+        let others = format!(
+            "INSERT INTO SCHEMA.job (queue, due, at, token, started, urgent, payload, kind)
+            SELECT q.id, o.due, o.due, o.token, o.token IS NOT NULL, o.urgent, 'other', k.kind
+            FROM SCHEMA.queue q, generate_series(1, {DELAYED} / 10) i, unnest('{{other, NULL}}'::text[]) AS k(kind),
+                LATERAL (VALUES (i, NULL, false), (i, NULL, true), (i, gen_random_uuid(), false),
+                    (i, gen_random_uuid(), true), (i + SCHEMA.clock(), NULL, false)
+                ) AS o(due, token, urgent)"
+        );
+        // By a session of the name, for whose end the figures wait.
+        let mut holder = Client::connect(&named(&database, &name), NoTls).unwrap();
+        let others = others.replace("SCHEMA", &database.schema);
+        holder.batch_execute(&others).unwrap();
+        drop(holder);
+        let (before, blocks_before) = read_by(&database, &name);
+        let store = named_store(&database, &name);
+        (0..CLAIMS).for_each(|_| claim(&store));
+        drop(store);
+        let (after, blocks_after) = read_by(&database, &name);
+        Some((after - before, blocks_after - blocks_before))
+    };
+    for limit in [
+        None,
+        Some(Limit::per_key(1)),
+        Some(Limit::per_kind("mail", 9)),
+        Some(Limit::rate_of_kind("mail", 1_000_000, LIMIT)),
+    ] {
+        let Some((rows, blocks)) = read(limit.clone()) else {
+            return;
+        };
+        let turns = i64::from(2 * CLAIMS);
+        assert!(rows > 2 * turns, "{rows} is not what was read");
+        assert!(
+            rows < 20 * turns && blocks < 150 * turns,
+            "{rows} rows and {blocks} blocks were read in {turns} turns, {limit:?}"
+        );
+    }
+}
+
+/// If the next ones are of all kinds, and if they are of one.
+#[test]
+fn claims_read_few_more_jobs_than_they_return_however_many_kinds_they_list() {
+    const KINDS: usize = 20;
+    const EACH: usize = 200;
+    const CLAIMS: i64 = 5;
+    let names: Vec<String> = (0..KINDS).map(|number| format!("kind {number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let read = |jobs: u32, are_mixed: bool| {
+        let database = Database::new()?;
+        let number = |job: usize| if are_mixed { job % KINDS } else { job / EACH };
+        let pushed: Vec<_> = (0..KINDS * EACH)
+            .map(|job| of_kind(names[number(job)]))
+            .collect();
+        let name = format!("{}_listed", database.schema);
+        let store = named_store(&database, &name);
+        store.enqueue("queue", &pushed).unwrap();
+        drop(store);
+        let (before, _) = read_by(&database, &name);
+        let store = named_store(&database, &name);
+        let listed = with_room(&names, jobs);
+        for _ in 0..CLAIMS {
+            let claimed = claimed_of(&store, &listed, jobs);
+            assert_eq!(claimed.leases.len(), jobs as usize);
+            release(&store, &claimed);
+        }
+        drop(store);
+        Some((read_by(&database, &name).0 - before) / CLAIMS)
+    };
+    for (jobs, are_mixed) in [(1, true), (1, false), (100, true), (100, false)] {
+        let Some(read) = read(jobs, are_mixed) else {
+            return;
+        };
+        let (jobs, kinds) = (i64::from(jobs), i64::try_from(KINDS).unwrap());
+        assert!(read >= 2 * jobs, "{read} is not what was read");
+        // They are looked for, locked and released.
+        assert!(
+            read < 8 * jobs + 5 * kinds,
+            "{read} rows for {jobs} jobs; the next ones are of all kinds: {are_mixed}"
+        );
+    }
+}
+
+/// One row for each kind, whose jobs are not counted.
+#[test]
+fn the_numbers_of_due_jobs_are_found_without_reading_others() {
+    const KINDS: usize = 30;
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let name = format!("{}_counts", database.schema);
+    database.sql("ALTER TABLE SCHEMA.job SET (autovacuum_enabled = off)");
+    let store = named_store(&database, &name);
+    store
+        .enqueue("queue", &[of_kind("mail"), of_kind("report")])
+        .unwrap();
+    database.sql("ANALYZE SCHEMA.job");
+    let many = format!(
+        "INSERT INTO SCHEMA.job (queue, due, at, payload, kind)
+        SELECT q.id, SCHEMA.clock() + 3600000000, 0, 'later', 'kind ' || i % {KINDS}
+        FROM SCHEMA.queue q, generate_series(1, 2 * {COUNT_LIMIT}) i"
+    );
+    database.sql(&many);
+    for _ in 0..10 {
+        store.stats("queue").unwrap();
+    }
+    drop(store);
+    let (before, _) = read_by(&database, &name);
+    let store = named_store(&database, &name);
+    let stats = store.stats("queue").unwrap();
+    let expected = ["mail", "report"].map(|kind| (kind.to_owned(), 1));
+    assert_eq!(stats.due_of_kinds, expected);
+    drop(store);
+    let read = read_by(&database, &name).0 - before;
+    let all = i64::from(COUNT_LIMIT); // The number of all jobs.
+    assert!(read >= all, "{read} is not what was read");
+    assert!(read < all + 100, "{read} rows were read");
 }

@@ -1,15 +1,16 @@
 //! Calls that need a row locked by a concurrent transaction: they wait for it, then see its changes.
 
+use std::collections::BTreeSet;
 use std::thread;
 
 use ::postgres::{Client, NoTls};
-use durable_queue::store::{Act, Claim, Settle};
+use durable_queue::store::{Act, Claim, KindRoom, Lease, Settle};
 use durable_queue::{
-    Cancelled, JobId, Merge, NewJob, PushIn, Put, Reset, Store, Token, When, Which,
+    Cancelled, JobId, Limit, Merge, NewJob, PushIn, Put, Reset, Store, Token, When, Which,
 };
 use durable_queue_postgres::PostgresStore;
 use durable_queue_testing::conformance::Fixture as _;
-use testkit::{LIMIT, watchdog};
+use testkit::{LIMIT, Rng, watchdog};
 
 use super::Database;
 use crate::alike::{JOB, count};
@@ -70,9 +71,10 @@ fn pushed(store: &PostgresStore, job: NewJob<'_>) -> JobId {
     store.enqueue("queue", &[job]).unwrap()[0].id()
 }
 
-fn claim() -> Claim {
+fn claim() -> Claim<'static> {
     Claim {
         token: Token::random(),
+        kinds: None,
         max: 1,
         start: 1,
         ahead: 0,
@@ -234,6 +236,7 @@ fn a_cancel_and_a_reset_read_the_clock_after_they_have_locked_the_job() {
         let id = pushed(&database.store, later);
         let ahead = Claim {
             token: Token::random().without_confirmation(),
+            kinds: None,
             start: 0,
             ahead: 1,
             ..claim()
@@ -438,4 +441,153 @@ fn a_returning_job_restores_the_lock_timeout() {
         .unwrap()
         .get(0);
     assert_eq!(limit, "7s");
+}
+
+/// Pushes `number` jobs of each kind, one after the other.
+fn push_kinds(store: &PostgresStore, kinds: &[&str], number: usize) {
+    let of_kind = |kind| NewJob {
+        kind: Some(kind),
+        ..JOB
+    };
+    let jobs: Vec<_> = kinds.iter().map(|kind| of_kind(*kind)).collect();
+    store.enqueue("queue", &jobs.repeat(number)).unwrap();
+}
+
+/// Without waiting for another transaction.
+fn claimed_of(
+    store: &PostgresStore,
+    settles: &[Settle<'_>],
+    kinds: &[&str],
+    max: u32,
+) -> Vec<Lease> {
+    let kinds = kinds.iter().map(|kind| KindRoom { kind, room: max });
+    let kinds: Vec<_> = kinds.collect();
+    let claim = Claim {
+        kinds: Some(&kinds),
+        max,
+        start: max,
+        ..claim()
+    };
+    let turn = watchdog(LIMIT, || store.turn("queue", settles, Some(claim)).unwrap());
+    turn.claimed.unwrap().leases
+}
+
+/// And lock no other jobs than those that they claim, without limits and with them.
+#[test]
+fn claims_of_overlapping_lists_at_the_same_time_share_the_jobs() {
+    for limit in [
+        None,
+        Some(Limit::per_kind("b", 100)),
+        Some(Limit::per_key(1)),
+    ] {
+        let Some(database) = Database::new() else {
+            return;
+        };
+        let store = &database.store;
+        if let Some(limit) = &limit {
+            store.limit("queue", limit, true).unwrap();
+        }
+        push_kinds(store, &["a", "b", "c"], 8);
+        let turn = "BEGIN; SELECT SCHEMA.turn('queue', true, true, '{}', '{}', '{}', '{}', '{}', '{}', NULL,
+            gen_random_uuid(), 10, 10, 0, 0, 30000000, true, NULL, '{b, a}', '{9, 9}')";
+        let mut other = database.session();
+        other
+            .batch_execute(&turn.replace("SCHEMA", &database.schema))
+            .unwrap();
+        let free = "SELECT count(*) FROM (SELECT FROM SCHEMA.job FOR UPDATE SKIP LOCKED) j";
+        assert_eq!(database.get::<i64>(free), 14);
+        let has_lock = matches!(limit, Some(Limit::PerKind { .. }));
+        if has_lock {
+            // Claims under limits of kinds come one after the other.
+            other.batch_execute("COMMIT").unwrap();
+        }
+        let leases = claimed_of(store, &[], &["b", "c"], 20);
+        let of = |kind| {
+            let is_its = |lease: &&Lease| lease.kind.as_deref() == Some(kind);
+            leases.iter().filter(is_its).count()
+        };
+        assert_eq!([of("a"), of("b"), of("c")], [0, 3, 8], "{limit:?}");
+        if !has_lock {
+            other.batch_execute("COMMIT").unwrap();
+        }
+        let rest = claimed_of(store, &[], &["a", "b", "c"], 20);
+        let kinds: BTreeSet<_> = rest.iter().map(|lease| lease.kind.as_deref()).collect();
+        assert_eq!((rest.len(), kinds), (3, BTreeSet::from([Some("a")])));
+    }
+}
+
+/// It would wait for a transaction that has nothing to do with its own jobs.
+#[test]
+fn a_kind_whose_jobs_are_locked_leaves_its_share_of_a_claim_to_the_others() {
+    for limit in [None, Some(Limit::per_key(1))] {
+        let Some(database) = Database::new() else {
+            return;
+        };
+        let store = &database.store;
+        if let Some(limit) = &limit {
+            store.limit("queue", limit, true).unwrap();
+        }
+        push_kinds(store, &["a"], 20);
+        push_kinds(store, &["b", "c"], 5);
+        let mut other = database.session();
+        let lock = "BEGIN; SELECT FROM SCHEMA.job WHERE kind = 'a' FOR UPDATE";
+        other
+            .batch_execute(&lock.replace("SCHEMA", &database.schema))
+            .unwrap();
+        let claim = || claimed_of(store, &[], &["a", "b", "c"], 8);
+        let kinds = |leases: &[Lease]| -> Vec<String> {
+            let kinds = leases.iter().filter_map(|lease| lease.kind.clone());
+            kinds.collect()
+        };
+        assert_eq!(kinds(&claim()), ["b", "c"].repeat(4), "{limit:?}");
+        let turn = store.turn("queue", &[], None).unwrap();
+        let list = [KindRoom { kind: "a", room: 9 }];
+        let of_a = Claim {
+            kinds: Some(&list),
+            ..self::claim()
+        };
+        let claimed = store.turn("queue", &[], Some(of_a)).unwrap().claimed;
+        let first = claimed.unwrap().first;
+        assert!(first > turn.now, "it would be repeated at once");
+        assert!(first < turn.now.after(LIMIT), "a claim after the lock");
+        other.batch_execute("COMMIT").unwrap();
+        assert_eq!(kinds(&claim()), ["a"; 8], "{limit:?}");
+    }
+}
+
+/// With acknowledgements in the same turns, until none is left.
+#[test]
+fn threads_with_overlapping_lists_get_each_job_once() {
+    const THREADS: usize = 4;
+    const KINDS: [&str; 5] = ["a", "b", "c", "d", "e"];
+    const EACH: usize = 60;
+    let Some(database) = Database::new() else {
+        return;
+    };
+    push_kinds(&database.store, &KINDS, EACH);
+    let mut rng = Rng::from_env();
+    let work = |store: PostgresStore, mut rng: Rng| {
+        let (mut got, mut settles) = (Vec::new(), Vec::new());
+        while count(&store) > 0 {
+            let listed = KINDS.iter().copied().filter(|_| !rng.chance(3));
+            let listed: Vec<_> = listed.collect();
+            let leases = claimed_of(&store, &settles, &listed, 7);
+            settles = leases.iter().map(|lease| lease.settle(Act::Ack)).collect();
+            got.extend(leases.iter().map(|lease| lease.id));
+        }
+        got
+    };
+    let got = thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|_| {
+                let (open, rng) = (database.opener(), Rng::new(rng.next_u64()));
+                scope.spawn(move || work(open(), rng))
+            })
+            .collect();
+        let got = threads.into_iter().flat_map(|it| it.join().unwrap());
+        got.collect::<Vec<_>>()
+    });
+    let different: BTreeSet<_> = got.iter().collect();
+    let all = KINDS.len() * EACH;
+    assert_eq!((got.len(), different.len()), (all, all));
 }

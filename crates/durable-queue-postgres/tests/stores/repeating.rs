@@ -35,6 +35,7 @@ fn settled_during(change: &str, waits: bool) -> Option<Vec<&'static str>> {
     let token = Token::random();
     let claim = Claim {
         token,
+        kinds: None,
         max: 1,
         start: 1,
         ahead: 0,

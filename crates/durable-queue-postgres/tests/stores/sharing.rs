@@ -14,7 +14,7 @@ use crate::proxy::{Proxy, SilentAfter};
 const LONG: Duration = Duration::from_secs(3_600);
 
 /// A claim with a minimal lease.
-fn short_claim() -> Claim {
+fn short_claim() -> Claim<'static> {
     Claim {
         lease: Duration::from_secs(4),
         ..claim_of(1)

@@ -4,7 +4,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use ::postgres::Client;
-use durable_queue::store::{Act, Claim, Claimed, Settle};
+use durable_queue::store::{Act, Claim, Claimed, KindRoom, Settle};
 use durable_queue::{Limit, NewJob, Notifier, Reset, Store, StoreTime};
 use durable_queue_postgres::PostgresStore;
 use durable_queue_testing::ManualStoreClock;
@@ -238,5 +238,34 @@ fn a_called_job_below_the_floor_is_claimed_at_once() {
     // Parks the other one. The floor is above it again.
     assert_eq!(claim(&store, &[], claim_of(1)).leases[0].payload, b"job");
     let claimed = claim(&store, &acks(&one), claim_of(1));
+    assert_eq!(claimed.leases[0].payload, b"two");
+}
+
+/// It claims from the beginning. The next claim of all jobs seeks.
+#[test]
+fn a_claim_that_lists_kinds_neither_uses_the_floor_nor_raises_it() {
+    let Some((database, store, _holder)) = with_floor() else {
+        return;
+    };
+    let kind = "mail";
+    let mail = |payload| NewJob {
+        kind: Some(kind),
+        ..past(payload)
+    };
+    let mails = [mail(b"one"), mail(b"two")];
+    database.store.enqueue("queue", &mails).unwrap();
+    let claimed = claim(&store, &[], claim_of(1));
+    assert_eq!(claimed.leases[0].payload, b"job", "it has a floor");
+    let kinds = [KindRoom { kind, room: 1 }];
+    let listed = Claim {
+        kinds: Some(&kinds),
+        ..claim_of(9)
+    };
+    let one = claim(&store, &[], listed);
+    assert_eq!(
+        (one.leases.len(), &one.leases[0].payload[..]),
+        (1, &b"one"[..])
+    );
+    let claimed = claim(&store, &[], claim_of(1));
     assert_eq!(claimed.leases[0].payload, b"two");
 }

@@ -1,7 +1,7 @@
 -- First part of the scripts. `clock()` and `node()`, which is empty outside of clusters, are defined before it.
 --
 -- A script makes its functions again in each call, which takes a twentieth of a microsecond for each, and as long for
--- each variable that it uses. So parts that few calls need come last, or are functions themselves.
+-- each variable that it uses. So parts that few calls need come last, or are functions themselves, or in a condition.
 --
 -- Times are microseconds since 1970. Lua's only number type and the scores of sorted sets are doubles, which
 -- represent all integers up to 2^53, in the year 2255. Later times mean "never". Ids have 16 digits, so that
@@ -17,8 +17,10 @@
 -- DONE has the records of done jobs that are kept, and UNTIL their ids, by the end of their time: see `turn.lua`.
 --
 -- LIMITS has the limits of kinds, and PLACES the jobs that have a place under one: see `limits.lua`.
+--
+-- KINDS has the jobs of each kind, by state and time: see `listing`.
 local DUE, LEASES, URGENT, JOBS, PAYLOADS, PENDING, RUNNING, DEAD, LETTERS, STATE, EXTRAS, MARKED, DONE, UNTIL,
-  LIMITS, PLACES = unpack(KEYS)
+  LIMITS, PLACES, KINDS = unpack(KEYS)
 local NEVER = 9007199254740992
 -- Maximum number of arguments per call: Lua's stack has 8000 slots. Even, for pairs.
 local CHUNK = 4000

@@ -1,11 +1,12 @@
 -- Jobs and their records.
 
--- Returns the fields of a hash in order; false for missing ones.
-local function fetch(key, fields)
+-- Returns the fields of a hash in order; false for missing ones. With the command ZMSCORE, the scores of members of a
+-- sorted set.
+local function fetch(key, fields, command)
   local values = {}
   for first = 1, #fields, CHUNK do
     local last = math.min(first + CHUNK - 1, #fields)
-    local part = redis.call('HMGET', key, unpack(fields, first, last))
+    local part = redis.call(command or 'HMGET', key, unpack(fields, first, last))
     for index = 1, #part do
       values[first + index - 1] = part[index]
     end
@@ -26,6 +27,17 @@ local function time_text(time)
   return '1' .. string.format('%016.0f', time)
 end
 
+-- Returns the entry in KINDS, without the id, of a job of a kind. The entries of a kind begin alike. Then follow `h`
+-- for a leased job, or `f` for a free one, and the time from which it can be claimed.
+local function listing(kind, is_leased, due)
+  return sized(kind) .. (is_leased and 'h' or 'f') .. time_text(due)
+end
+
+-- Returns the other entry that an urgent job has, whether it is leased or free.
+local function urgent_listing(listed)
+  return string.sub(listed, 1, -19) .. 'u' .. string.sub(listed, -17)
+end
+
 -- Returns the entry in PLACES, without the id, of a job with a place. The entries of a kind begin alike. Then
 -- follow `h` and the end of its lease for a held job, `c` for a called one, and for a parked one `p` and its
 -- position in the order of calls.
@@ -40,12 +52,13 @@ end
 
 -- Returns no record for ordinary jobs: without lease, attempt, key, bound, schedule and place, not urgent or
 -- postponed. `at` is the due time of a leased or postponed job; for others, it is the score. `ran`: the job was
--- started, so its key may have another open job. `entry`: see `place_of`.
+-- started, so its key may have another open job. `entry`: see `place_of`. `listed`: see `listing`; without it, a settle
+-- would know neither the kind nor the end of the lease.
 local function pack(job)
   local has_at = job.token or job.due ~= job.at
-  if job.entry then
+  if job.entry or job.token and job.listed then
     return cmsgpack.pack(job.token, job.started, job.ran, job.attempts, has_at and job.at, job.most,
-      job.key, job.schedule, job.urgent, job.entry)
+      job.key, job.schedule, job.urgent, job.entry or false, job.listed or false)
   end
   if has_at or job.key or job.schedule or job.attempts > 0 or job.most < NEVER or job.urgent then
     return cmsgpack.pack(job.token, job.started, job.ran, job.attempts, has_at and job.at, job.most,
@@ -70,16 +83,17 @@ end
 local known = {}
 
 -- `place` and `due` may be unknown: leased jobs are in LEASES. A job with an invalid record is broken: claims
--- bury it (`turn.lua`), and other calls do not find it.
+-- bury it (`turn.lua`), and other calls do not find it. `was_due`: the score that is stored. `listed`: nothing if it is
+-- unknown whether the job has an entry.
 local function read(id, record, place, due)
   local job = known[id]
   if job then
     return job
   end
-  job = { id = id, place = place, due = due, at = due, attempts = 0, most = NEVER, has_record = record,
+  job = { id = id, place = place, due = due, was_due = due, at = due, attempts = 0, most = NEVER, has_record = record,
     token = false, started = false, ran = false, key = false, schedule = false, urgent = false }
   if record then
-    local is_read, token, started, ran, attempts, at, most, key, schedule, urgent, entry =
+    local is_read, token, started, ran, attempts, at, most, key, schedule, urgent, entry, listed =
       pcall(cmsgpack.unpack, record)
     if is_read and type(attempts) == 'number' and type(most) == 'number' and is_text(token) and is_text(key)
       and is_text(schedule) then
@@ -96,6 +110,9 @@ local function read(id, record, place, due)
       if length then
         job.entry, job.limited = entry, string.sub(entry, 11, 10 + length)
         job.is_parked = string.sub(entry, 11 + length, 11 + length) == 'p'
+      end
+      if token or length then
+        job.listed = type(listed) == 'string' and listed
       end
     else
       job.is_broken = true
@@ -131,10 +148,11 @@ local function change(job)
   end
 end
 
--- Whether any job may have extras, any kind has limits, and any job was urgent before this call. Queues without them
--- pay for this lookup. The server counts a key as often as it is named.
-local found = redis.call('EXISTS', EXTRAS, LIMITS, LIMITS, URGENT, URGENT, URGENT, URGENT)
-local any_extras, any_limits, any_urgent = found % 2 == 1, found % 4 > 1, found > 3
+-- Whether any job may have extras, any job has a kind, any kind has limits, and any job was urgent before this call.
+-- Queues without them pay for this lookup. The server counts a key as often as it is named. Kinds are extras.
+local found = redis.call('EXISTS', EXTRAS, KINDS, LIMITS, LIMITS, LIMITS, URGENT, URGENT, URGENT, URGENT, URGENT,
+  URGENT)
+local any_extras, any_kinds, any_limits, any_urgent = found % 3 > 0, found % 3 > 1, found % 6 > 2, found > 5
 
 -- Reads the extras of jobs or dead letters.
 local function load_extras(jobs)
@@ -149,15 +167,21 @@ local function load_extras(jobs)
     end
   end
   for index, record in ipairs(fetch(EXTRAS, ids)) do
-    local job = unread[index]
+    local job, extras = unread[index], {}
     if record then
       local is_read, kind, options, failures, cancelled = pcall(cmsgpack.unpack, record)
       if is_read and is_text(kind) and is_text(options) and is_text(failures) then
-        job.extras = { kind = kind, options = options, failures = failures, cancelled = cancelled }
+        extras = { kind = kind, options = options, failures = failures, cancelled = cancelled }
         job.was_cancelled = cancelled
       end
     end
-    job.extras = job.extras or {}
+    if extras.kind and job.listed == nil and job.place and job.was_due then
+      job.listed = listing(extras.kind, job.place == LEASES, job.was_due)
+    elseif job.listed and extras.kind == nil then
+      -- After a loss of EXTRAS.
+      extras.kind = string.sub(job.listed, 11, -19)
+    end
+    job.extras, any_kinds = extras, any_kinds or extras.kind
   end
 end
 
@@ -178,7 +202,7 @@ local function change_extras(job, values)
   for name, value in pairs(values) do
     extras[name] = value
   end
-  job.extras, job.has_other_extras = extras, true
+  job.extras, job.has_other_extras, any_kinds = extras, true, any_kinds or extras.kind
   change(job)
 end
 
@@ -226,12 +250,48 @@ local function write_extras(job, added, removed, set, deleted)
   end
 end
 
+-- Replaces an entry of a job in a sorted set of texts.
+local function replace(old, new, job, key, added, removed)
+  if old == new then
+    return
+  end
+  if old then
+    push(removed[key], old .. job.id)
+  end
+  if new then
+    push(added[key], 0, new .. job.id)
+  end
+end
+
+-- Lists the changed jobs by their kinds. Comes before other changes of what is known to be stored.
+local function write_kinds(added, removed)
+  local unknown = {}
+  for _, job in ipairs(changed) do
+    push(unknown, job.listed == nil and job or nil)
+  end
+  load_extras(unknown)
+  for _, job in ipairs(changed) do
+    local old, kind = job.listed, job.extras and job.extras.kind
+    if old and not job.extras then
+      kind = string.sub(old, 11, -19)
+    end
+    local new = kind and not job.is_gone and listing(kind, job.token, job.due) or false
+    local old_urgent, new_urgent = job.was_urgent and old, job.urgent and new
+    replace(old, new, job, KINDS, added, removed)
+    replace(old_urgent and urgent_listing(old), new_urgent and urgent_listing(new), job, KINDS, added, removed)
+    job.listed = new
+  end
+end
+
 local function write()
   if #changed == 0 then
     return
   end
   local removed, added = setmetatable({}, LISTS), setmetatable({}, LISTS)
   local set, deleted = setmetatable({}, LISTS), setmetatable({}, LISTS)
+  if any_kinds then
+    write_kinds(added, removed)
+  end
   for _, job in ipairs(changed) do
     local place = not job.is_gone and (job.token and LEASES or DUE)
     if job.place and job.place ~= place then
@@ -251,12 +311,7 @@ local function write()
     end
     local entry = place and job.limited and place_of(job) or nil
     if job.entry ~= entry then
-      if job.entry then
-        push(removed[PLACES], job.entry .. job.id)
-      end
-      if entry then
-        push(added[PLACES], 0, entry .. job.id)
-      end
+      replace(job.entry, entry, job, PLACES, added, removed)
       job.entry = entry
     end
     local record = place and pack(job)

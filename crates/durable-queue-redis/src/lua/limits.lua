@@ -196,15 +196,16 @@ local function load_limits()
   end
 
   -- Stores the tokens that were taken. Returns the next token of a rate whose kind has parked jobs, or "never". Also if
-  -- they lack a place as well: a settle that makes room is not announced while there is no token.
-  local function end_claim(now)
+  -- they lack a place as well: a settle that makes room is not announced while there is no token. With `counts`, of
+  -- the kinds for which it returns true.
+  local function end_claim(now, counts)
     local first = NEVER
     for _, limit in pairs(limits) do
       if limit.is_changed then
         save(limit)
       end
       local next = limit.tokens and next_token(limit, now)
-      if next and next > now and #entries(limit, 'p', 1) > 0 then
+      if next and next > now and (not counts or counts(limit.kind)) and #entries(limit, 'p', 1) > 0 then
         first = math.min(first, next)
       end
     end

@@ -67,7 +67,8 @@ while ARGV[index] do
         end
         old.schedule = schedule or old.schedule
         old.urgent = old.urgent or urgent
-        if has_texts or any_extras then
+        -- A job of the same call may have texts that are not written yet.
+        if has_texts or any_extras or old.extras then
           change_extras(old, { kind = kind, options = options })
         end
         push(payloads, old.id, payload)
@@ -79,7 +80,9 @@ while ARGV[index] do
       job.most, job.key, job.schedule, job.urgent = most, key, schedule, urgent
       change(job)
       if has_texts then
-        job.extras, job.has_other_extras = { kind = kind, options = options }, true
+        job.extras, job.has_other_extras, any_kinds = { kind = kind, options = options }, true, any_kinds or kind
+      else
+        job.listed = false
       end
       if key then
         -- So that a later job of the same call finds it.

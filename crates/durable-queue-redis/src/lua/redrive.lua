@@ -2,7 +2,7 @@
 -- job. ARGV, after those of `announce.lua`:
 -- the ids. Returns the number of jobs.
 local now = clock()
-local count = 0
+local jobs = {}
 for index = 4, #ARGV do
   local id = ARGV[index]
   local _, _, error, key, schedule, urgent = read_letter(redis.call('HGET', LETTERS, id))
@@ -12,15 +12,16 @@ for index = 4, #ARGV do
     local job = read(id, false, false, now)
     job.key, job.schedule, job.urgent = key, schedule, urgent
     change(job)
+    jobs[#jobs + 1] = job
     if key then
       -- So that a later letter of the same call finds it.
       redis.call('HSET', PENDING, key, id)
     end
-    count = count + 1
   end
 end
+load_extras(jobs)
 write()
-if count > 0 then
+if #jobs > 0 then
   announce(now)
 end
-return count
+return #jobs

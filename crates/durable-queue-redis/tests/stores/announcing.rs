@@ -53,9 +53,10 @@ fn job(seconds: u32) -> NewJob<'static> {
     }
 }
 
-fn claim() -> Claim {
+fn claim() -> Claim<'static> {
     Claim {
         token: Token::random(),
+        kinds: None,
         max: 1,
         start: 1,
         ahead: 1,
@@ -135,7 +136,7 @@ fn every_call_that_makes_a_job_due_earlier_announces_it() {
         assert_eq!(claimed.unwrap().leases.len(), 1);
         claim.token
     };
-    let mut given_back = |act: Act<'_>, next: Option<Claim>| {
+    let mut given_back = |act: Act<'_>, next: Option<Claim<'_>>| {
         let token = start();
         ear.heard(&keys);
         store

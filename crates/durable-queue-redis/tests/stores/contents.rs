@@ -29,9 +29,10 @@ const NAMES: [&str; 12] = [
     "'; FLUSHALL --\0\r\n",
 ];
 
-fn claim() -> Claim {
+fn claim() -> Claim<'static> {
     Claim {
         token: Token::random(),
+        kinds: None,
         max: 10,
         start: 10,
         ahead: 0,
@@ -253,6 +254,12 @@ fn finished_jobs_leave_no_keys() {
         Act::Retry {
             when: When::NOW,
             failures: Some("no"),
+            counts: true,
+        },
+        Act::Retry {
+            when: When::NOW,
+            failures: None,
+            counts: false,
         },
         Act::bury(""),
         Act::Bury {

@@ -1,7 +1,9 @@
 //! Calls read only what they return or change.
 
 use ::redis::{Connection, Value, cmd};
-use durable_queue::store::Act;
+use std::time::Duration;
+
+use durable_queue::store::{Act, Claim, KindRoom, Lease};
 use durable_queue::{Limit, NewJob, Reset, Store, StoreTime, When};
 
 use crate::OpenStore as _;
@@ -51,8 +53,12 @@ impl Monitor {
                     assert!(limit.is_some() || words[1].ends_with(":lease"), "{line}");
                     values += limit.map_or(JOBS, |at| words[at + 2].parse().unwrap());
                 }
-                "ZRANGEBYLEX" => values += 1,
-                "HMGET" => values += words.len() - 2,
+                "ZRANGEBYLEX" => {
+                    let limit = words.iter().position(|word| *word == "LIMIT");
+                    assert!(limit.is_some() || !words[1].ends_with(":kind"), "{line}");
+                    values += limit.map_or(1, |at| words[at + 2].parse().unwrap());
+                }
+                "HMGET" | "ZMSCORE" => values += words.len() - 2,
                 "HGETALL" if words[1].ends_with(":limit") => values += 1,
                 "HGETALL" | "HKEYS" | "HVALS" | "ZSCAN" | "HSCAN" | "SMEMBERS" => {
                     panic!("it reads all: {line}")
@@ -143,6 +149,157 @@ fn no_call_reads_delayed_jobs() {
         commands <= 12 + steps && values <= 12 + steps,
         "{commands} {values}"
     );
+}
+
+const fn of_kind(kind: &str) -> NewJob<'_> {
+    NewJob {
+        kind: Some(kind),
+        ..JOB
+    }
+}
+
+/// The commands and values of a claim that finds nothing, of one that finds a job of each kind, and of one that settles
+/// these and finds none.
+fn steps_of_kinds(
+    server: &Server,
+    monitor: &mut Monitor,
+    store: &impl Store,
+    kinds: &[KindRoom<'_>],
+) -> [(usize, usize); 3] {
+    let claim = || Claim {
+        kinds: Some(kinds),
+        ..alike::claim_of(u32::try_from(kinds.len()).unwrap())
+    };
+    // Afterwards pushes are announced to this process.
+    store.turn("queue", &[], Some(claim())).unwrap();
+    let mut held = Vec::new();
+    [0, kinds.len(), 0].map(|found| {
+        let jobs: Vec<_> = kinds.iter().map(|it| of_kind(it.kind)).collect();
+        if found > 0 {
+            store.enqueue("queue", &jobs).unwrap();
+        }
+        let settles: Vec<_> = held
+            .drain(..)
+            .map(|it: Lease| it.settle(Act::Ack))
+            .collect();
+        monitor.commands(server);
+        let turn = store.turn("queue", &settles, Some(claim())).unwrap();
+        let leases = turn.claimed.unwrap().leases;
+        assert_eq!(leases.len(), found);
+        held = leases;
+        monitor.counted(server)
+    })
+}
+
+/// In front of those that the claims list: due ones, ones whose leases have expired, and others without a kind.
+#[test]
+fn jobs_of_other_kinds_do_not_slow_claims_that_list_kinds() {
+    const OTHERS: usize = 3_000;
+    let Some(server) = Server::new(&["--appendfsync", "no"]) else {
+        return;
+    };
+    let store = server.store();
+    let mut monitor = Monitor::new(&server);
+    let kinds: Vec<String> = (0..20).map(|number| format!("kind {number}")).collect();
+    let kinds = kinds.iter().map(|kind| KindRoom { kind, room: 8 });
+    let kinds: Vec<KindRoom<'_>> = kinds.collect();
+    let urgent = NewJob {
+        urgent: true,
+        ..of_kind("other")
+    };
+    let put_others = |count: usize| {
+        store
+            .enqueue("queue", &vec![of_kind("other"); count])
+            .unwrap();
+        // In parts, because a short lease limits the time of a call. What has expired comes after the rest.
+        let mut left = u32::try_from(count).unwrap();
+        while left > 0 {
+            let part = left.min(100);
+            let expired = Claim {
+                lease: Duration::ZERO,
+                ..alike::claim_of(part)
+            };
+            let turn = store.turn("queue", &[], Some(expired)).unwrap();
+            assert_eq!(turn.claimed.unwrap().leases.len(), part as usize);
+            left -= part;
+        }
+        for job in [of_kind("other"), urgent, JOB] {
+            store.enqueue("queue", &vec![job; count]).unwrap();
+        }
+    };
+    put_others(1);
+    let mut steps = |kinds| steps_of_kinds(&server, &mut monitor, &store, kinds);
+    steps(&kinds); // Loads the script.
+    let few = [1, 20].map(|count| steps(&kinds[..count]));
+    put_others(OTHERS);
+    let many = [1, 20].map(|count| steps(&kinds[..count]));
+    assert_eq!(few, many);
+    for ([none, found, settled], count) in many.into_iter().zip([1, 20]) {
+        // Free, leased and urgent jobs of each kind are looked for, and the next free and leased ones.
+        let commands = [none.0, found.0, settled.0];
+        assert_eq!(commands, [10, 20, 18].map(|others| others + 5 * count));
+        // One more of each kind is asked for.
+        let values = none.1.max(found.1).max(settled.1);
+        assert!(values <= 20 + 12 * count, "{values}");
+    }
+}
+
+/// Names of commands in the order of the alphabet: those of writes at the end of a script have no order of their own.
+fn sorted_names(commands: &[String]) -> String {
+    let name = |line: &String| line.split('"').nth(1).unwrap().to_owned();
+    let mut names: Vec<_> = commands.iter().map(name).collect();
+    names.sort_unstable();
+    names.join(" ")
+}
+
+/// Except that the command that looks for other texts of jobs also looks for kinds. Claims that list none run the same
+/// commands for jobs with kinds, and two that move these between free and leased ones.
+#[test]
+fn jobs_without_a_kind_cost_no_command_because_of_kinds() {
+    const CLAIM: &str = "EVALSHA EXISTS HGET HMGET HMGET HMGET HSET HSET TIME ZADD ZRANGE ZRANGE ZRANGEBYSCORE \
+         ZRANGEBYSCORE ZREM";
+    const ACK: &str = "EVALSHA EXISTS HDEL HDEL HMGET HMGET TIME ZREM";
+    let Some(server) = Server::new(&["--appendfsync", "no"]) else {
+        return;
+    };
+    let store = server.store();
+    let mut monitor = Monitor::new(&server);
+    all_calls(&store);
+    monitor.commands(&server);
+    let mut steps = |job: NewJob<'_>| {
+        store.enqueue("queue", &[job]).unwrap();
+        monitor.commands(&server);
+        let lease = alike::claimed(&store, 1).remove(0);
+        let claim = monitor.commands(&server);
+        alike::settle(&store, &lease, Act::Ack);
+        (claim, monitor.commands(&server))
+    };
+    let plain = steps(JOB);
+    assert_eq!(
+        [&plain.0, &plain.1].map(|it| sorted_names(it)),
+        [CLAIM, ACK]
+    );
+    let with_options = NewJob {
+        options: Some("some"),
+        key: Some(b"key"),
+        urgent: true,
+        ..JOB
+    };
+    let others = steps(with_options);
+    let mut of_kinds = [plain.0, plain.1, others.0, others.1].concat();
+    of_kinds.retain(|it| it.contains(":kind\"") && !it.contains("\"EVALSHA"));
+    assert!(
+        of_kinds.iter().all(|it| it.contains("\"EXISTS\"")),
+        "{of_kinds:?}"
+    );
+    assert_eq!(of_kinds.len(), 4);
+    let (claim, ack) = steps(of_kind("a"));
+    let expected = [
+        "EVALSHA EXISTS HGET HMGET HMGET HMGET HMGET HSET HSET TIME ZADD ZADD ZRANGE ZRANGE ZRANGEBYSCORE \
+         ZRANGEBYSCORE ZREM ZREM",
+        "EVALSHA EXISTS HDEL HDEL HDEL HMGET HMGET TIME ZREM ZREM ZREM",
+    ];
+    assert_eq!([claim, ack].map(|it| sorted_names(&it)), expected);
 }
 
 /// Except that one command, which looks for kinds and other texts of jobs, also looks for limits.

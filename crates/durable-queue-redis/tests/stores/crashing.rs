@@ -24,6 +24,7 @@ fn answered_calls_survive_when_the_server_crashes_at_once() {
     server.crash();
     let claim = Claim {
         token: Token::random(),
+        kinds: None,
         max: 4,
         start: 4,
         ahead: 0,

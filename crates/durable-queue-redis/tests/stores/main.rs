@@ -16,6 +16,7 @@ mod crashing;
 mod encrypting;
 mod failing;
 mod failover;
+mod kinds;
 mod limiting;
 mod losing;
 mod opening;

@@ -15,8 +15,9 @@ use crate::OpenStore as _;
 use crate::alike::{JOB, count, shown, what};
 use crate::redis_server::Server;
 
-const CLAIM: fn() -> Claim = || Claim {
+const CLAIM: fn() -> Claim<'static> = || Claim {
     token: Token::random(),
+    kinds: None,
     max: 2,
     start: 2,
     ahead: 0,

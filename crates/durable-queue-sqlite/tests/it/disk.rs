@@ -24,9 +24,10 @@ fn full(folder: &Folder) -> Connection {
     connection
 }
 
-fn claim_of(jobs: u32) -> Claim {
+fn claim_of(jobs: u32) -> Claim<'static> {
     Claim {
         token: Token::random(),
+        kinds: None,
         max: jobs,
         start: jobs,
         ahead: jobs,

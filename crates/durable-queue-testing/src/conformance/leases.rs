@@ -8,7 +8,7 @@ use super::{
     claimed, job, keyed, put_one, settle, start, start_one, turn,
 };
 
-const ALL: [Act<'static>; 8] = [
+const ALL: [Act<'static>; 7] = [
     Act::Start { lease: LEASE },
     Act::Extend { lease: LEASE },
     Act::Ack,
@@ -16,7 +16,6 @@ const ALL: [Act<'static>; 8] = [
     Act::retry(When::NOW),
     Act::bury("no"),
     Act::Release,
-    Act::Postpone { when: When::NOW },
 ];
 
 fn cancel(store: &impl Store, id: JobId) -> Cancelled {
@@ -255,41 +254,31 @@ pub fn a_retried_job_is_due_at_its_new_time(fixture: &impl Fixture) {
     assert_eq!((again.id, again.attempts), (id, 2));
 }
 
-/// Started or not, with or without a key. Its due time and its number of attempts are as before.
-pub fn a_postponed_job_is_claimed_no_earlier_than_its_time(fixture: &impl Fixture) {
+/// Of a job that no handler has had.
+pub fn a_retry_that_does_not_count_takes_the_attempt_back(fixture: &impl Fixture) {
     let store = fixture.store();
     for new in [
-        job(b"job", HORIZON),
-        keyed("key", b"job", HORIZON, Merge::Keep),
+        job(b"job", When::NOW),
+        keyed("key", b"job", When::NOW, Merge::Keep),
     ] {
         let id = put_one(store, new);
-        let lease = claim_ahead(store);
-        let postpone = Act::Postpone {
-            when: (SECOND * 10).into(),
+        let lease = start_one(store);
+        assert_eq!(settle(store, &lease, Act::retry(When::NOW)), Verdict::Done);
+        let lease = start_one(store);
+        assert_eq!((lease.id, lease.attempts), (id, 2));
+        let back = Act::Retry {
+            when: SECOND.into(),
+            failures: Some("unreadable"),
+            counts: false,
         };
-        assert_eq!(settle(store, &lease, postpone), Verdict::Done);
+        assert_eq!(settle(store, &lease, back), Verdict::Done);
         is_fenced_off(store, &lease);
-        fixture.advance(SECOND * 5);
         assert!(start(store).is_empty());
-        fixture.advance(SECOND * 5);
+        fixture.advance(SECOND);
         let again = start_one(store);
-        assert_eq!((again.id, again.due, again.attempts), (id, lease.due, 1));
-        assert_eq!(settle(store, &again, postpone), Verdict::Done);
-        let listed = store.list(QUEUE, None, 10).expect("a list").remove(0);
-        assert_eq!((listed.at, listed.attempts), (lease.due, 0));
-        assert!(listed.due > listed.at);
-        // A time that is earlier than the job's own has no effect.
-        assert_eq!(reset(store, id, SECOND * 20), Reset::Moved);
-        fixture.advance(SECOND * 20 - HORIZON);
-        let ahead = claim_ahead(store);
-        let now = Act::Postpone { when: When::NOW };
-        assert_eq!(settle(store, &ahead, now), Verdict::Done);
-        let listed = store.list(QUEUE, None, 10).expect("a list").remove(0);
-        assert_eq!(listed.due, listed.at);
-        fixture.advance(HORIZON);
-        let last = start_one(store);
-        assert_eq!((last.id, last.attempts), (id, 1));
-        assert_eq!(settle(store, &last, Act::Ack), Verdict::Done);
+        assert_eq!((again.id, again.attempts), (id, 2));
+        assert_eq!(again.failures.as_deref(), Some("unreadable"));
+        assert_eq!(settle(store, &again, Act::Ack), Verdict::Done);
     }
 }
 

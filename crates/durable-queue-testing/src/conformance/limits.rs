@@ -168,30 +168,6 @@ pub fn a_released_job_of_a_full_kind_is_the_next_one(fixture: &impl Fixture) {
     assert_eq!(start_one(store).id, second);
 }
 
-/// To another job of its kind. Watches are notified.
-pub fn a_postponed_job_leaves_its_place(fixture: &impl Fixture) {
-    let store = fixture.store();
-    let when = When::After(SECOND * 100);
-    for is_marked in [false, true] {
-        let (first, second) = one_runs_and_one_waits(store);
-        if is_marked {
-            let cancelled = store.cancel(QUEUE, Which::Id(first.id));
-            assert!(!cancelled.expect("an answer").is_gone());
-        }
-        let heard = Heard::new();
-        let mut watch = store.watch(QUEUE, heard.notifier()).expect("a watch");
-        heard.earliest();
-        let postpone = Act::Postpone { when };
-        assert_eq!(settle(store, &first, postpone), Verdict::Done);
-        heard.is_announced(&mut *watch, "the place");
-        assert_eq!(store.stats(QUEUE).expect("figures").due, 1);
-        let lease = start_one(store);
-        assert_eq!(lease.id, second);
-        assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
-        _ = store.cancel(QUEUE, Which::Id(first.id)).expect("an answer");
-    }
-}
-
 /// The ways in which a job is taken from its holder. `push` is merged into the job.
 fn takings<'a>(
     store: &'a impl Store,

@@ -63,15 +63,13 @@ pub fn a_marked_job_ends_when_its_holder_returns_it(fixture: &impl Fixture) {
     let failed = Act::Retry {
         when: SECOND.into(),
         failures: Some("why"),
+        counts: true,
     };
     let repeating = NewJob {
         schedule: Some("hourly"),
         ..keyed("key", b"job", When::NOW, Merge::Keep)
     };
-    let later = Act::Postpone {
-        when: SECOND.into(),
-    };
-    for act in [again, failed, Act::retry(When::NOW), Act::Release, later] {
+    for act in [again, failed, Act::retry(When::NOW), Act::Release] {
         for new in [repeating, job(b"job", When::NOW)] {
             let id = put_one(store, new);
             let lease = start_one(store);
@@ -245,7 +243,7 @@ pub fn a_marked_job_that_is_returned_frees_its_key(fixture: &impl Fixture) {
     let store = fixture.store();
     store.serialize_keys(QUEUE, true).expect("an answer");
     let when = When::After(SECOND);
-    for act in [Act::retry(when), Act::Release, Act::Postpone { when }] {
+    for act in [Act::retry(when), Act::Release] {
         let id = put_one(store, keyed("key", b"job", When::NOW, Merge::Keep));
         let running = start_one(store);
         assert_eq!(running.id, id);

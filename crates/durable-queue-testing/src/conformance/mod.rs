@@ -26,6 +26,7 @@ mod claims;
 mod contents;
 mod done;
 mod keys;
+mod kinds;
 mod leases;
 mod limits;
 mod marks;
@@ -40,6 +41,7 @@ pub use claims::*;
 pub use contents::*;
 pub use done::*;
 pub use keys::*;
+pub use kinds::*;
 pub use leases::*;
 pub use limits::*;
 pub use marks::*;
@@ -87,7 +89,6 @@ macro_rules! conformance_tests {
             a_parked_job_keeps_its_due_time
             each_end_of_a_lease_makes_room_for_a_job_of_its_kind
             a_released_job_of_a_full_kind_is_the_next_one
-            a_postponed_job_leaves_its_place
             a_claim_ahead_that_is_taken_makes_room
             a_job_claimed_ahead_holds_a_place_of_its_kind
             a_dead_holder_keeps_its_place_until_its_lease_ends
@@ -102,6 +103,8 @@ macro_rules! conformance_tests {
             a_cancelled_running_job_keeps_its_place
             a_redriven_job_is_limited_like_any_other
             a_rate_postpones_jobs_beyond_it
+            a_claim_of_listed_kinds_takes_the_tokens_of_its_jobs_only
+            a_limit_of_a_kind_that_is_not_listed_parks_nothing
             a_rate_that_is_set_again_has_no_more_tokens
             a_job_claimed_ahead_takes_a_token
             a_rate_and_a_maximum_of_a_kind_hold_at_the_same_time
@@ -136,6 +139,18 @@ macro_rules! conformance_tests {
             a_claim_ahead_leaves_room_for_due_jobs
             a_claim_returns_when_the_next_one_would_find_a_job
             a_turn_settles_the_last_batch_and_claims_the_next
+            a_claim_takes_the_kinds_that_it_lists
+            a_claim_takes_no_more_of_a_kind_than_it_has_room_for
+            jobs_of_listed_kinds_are_claimed_in_the_order_of_all
+            urgent_jobs_of_listed_kinds_come_first
+            a_claim_ahead_takes_the_kinds_that_it_lists
+            expired_leases_of_kinds_that_are_not_listed_stay
+            a_claim_returns_when_the_next_job_of_its_kinds_is_due
+            a_claim_returns_no_time_of_a_kind_that_it_has_filled
+            a_merge_moves_a_job_to_its_new_kind
+            many_jobs_of_other_kinds_hide_none
+            any_name_of_a_kind_can_be_listed
+            due_jobs_are_counted_by_kind
             delayed_jobs_do_not_hide_due_ones
             queues_are_independent
             a_stale_holder_changes_nothing
@@ -154,7 +169,7 @@ macro_rules! conformance_tests {
             a_reset_takes_a_claim_ahead_from_its_holder
             a_reset_of_a_running_job_returns_taken
             a_retried_job_is_due_at_its_new_time
-            a_postponed_job_is_claimed_no_earlier_than_its_time
+            a_retry_that_does_not_count_takes_the_attempt_back
             a_released_job_is_as_if_it_had_not_been_claimed
             a_job_is_settled_once_per_turn
             a_buried_job_is_a_dead_letter_with_its_error
@@ -296,6 +311,14 @@ fn job(payload: &[u8], when: impl Into<When>) -> NewJob<'_> {
     }
 }
 
+/// Returns a job of this kind.
+fn of_kind(kind: &str, when: impl Into<When>) -> NewJob<'_> {
+    NewJob {
+        kind: Some(kind),
+        ..job(kind.as_bytes(), when)
+    }
+}
+
 fn keyed<'a>(key: &'a str, payload: &'a [u8], when: impl Into<When>, merge: Merge) -> NewJob<'a> {
     NewJob {
         key: Some(key.as_bytes()),
@@ -313,9 +336,10 @@ fn put_one<S: Store>(store: &S, job: NewJob<'_>) -> JobId {
 }
 
 /// Returns a claim of up to `max` jobs, of which up to `start` are started.
-fn claim_of(max: u32, start: u32) -> Claim {
+fn claim_of(max: u32, start: u32) -> Claim<'static> {
     Claim {
         token: Token::random(),
+        kinds: None,
         max,
         start,
         ahead: max,
@@ -325,7 +349,7 @@ fn claim_of(max: u32, start: u32) -> Claim {
     }
 }
 
-fn turn<S: Store>(store: &S, settle: &[Settle<'_>], claim: Option<Claim>) -> Turn {
+fn turn<S: Store>(store: &S, settle: &[Settle<'_>], claim: Option<Claim<'_>>) -> Turn {
     store
         .turn(QUEUE, settle, claim)
         .expect("the store takes turns")

@@ -96,7 +96,7 @@ pub fn a_returning_job_is_not_overtaken_by_the_next_of_its_key(fixture: &impl Fi
     let back_off = SECOND * 100;
     let when = When::After(back_off);
     // The last job is reset after its holder has died.
-    let acts = [Act::retry(when), Act::Postpone { when }, Act::Release];
+    let acts = [Act::retry(when), Act::Release];
     for act in acts.map(Some).into_iter().chain([None]) {
         store
             .serialize_keys(QUEUE, true)
@@ -161,8 +161,7 @@ pub fn a_job_runs_between_the_runs_of_the_repeating_job_of_its_key(fixture: &imp
     assert_eq!(run.id, repeating);
     assert!(start(store).is_empty(), "its key is held");
     // Also if the next time is set by a reset.
-    assert_eq!(settle(store, &run, Act::Postpone { when }), Verdict::Done);
-    assert!(start(store).is_empty(), "the postponed job is next");
+    assert_eq!(settle(store, &run, Act::Release), Verdict::Done);
     let reset = store.reset(QUEUE, Which::Id(repeating), (SECOND * 200).into());
     assert_eq!(reset.expect("a reset"), Reset::Moved);
     assert_eq!(start_one(store).id, third);

@@ -176,6 +176,7 @@ pub fn a_job_keeps_the_history_of_its_failed_attempts(fixture: &impl Fixture) {
     let retry = |failures| Act::Retry {
         when: When::NOW,
         failures,
+        counts: true,
     };
     let failed = |lease: &Lease, failures: Option<&str>| {
         assert_eq!((lease.id, lease.failures.as_deref()), (id, failures));

@@ -88,9 +88,12 @@ impl Ledger {
     }
 
     /// Returns the number of the attempt.
-    pub(crate) fn started(&self, job: &Claimed<String>) -> (JobId, u32) {
+    pub(crate) fn started<T: AsRef<str>>(&self, job: &Claimed<T>) -> (JobId, u32) {
         let (id, attempt, now) = (job.id(), job.attempt(), now());
-        let mut words = job.split(' ').map(|word| word.parse::<i64>().unwrap());
+        let mut words = job
+            .as_ref()
+            .split(' ')
+            .map(|word| word.parse::<i64>().unwrap());
         let number = words.next().unwrap().unsigned_abs();
         // The time intended by the push, and that of the store.
         let due = StoreTime::from_micros(words.next().unwrap()).max(job.due());

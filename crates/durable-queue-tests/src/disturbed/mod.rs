@@ -16,15 +16,15 @@ use std::{env, fmt};
 
 use durable_queue::internals::SAFETY_LOOK;
 use durable_queue::{
-    Cancelled, CarriedOut, DurableQueue, Merge, Reset, SettleError, Store, StoreError, TakeError,
-    When,
+    Cancelled, CarriedOut, DurableQueue, Merge, Payload, Reset, SettleError, Store, StoreError,
+    TakeError, When,
 };
 use testkit::Rng;
 
 use self::ledger::{Ledger, now};
 use self::plan::Disturbing;
 use crate::proxy::Proxy;
-use crate::support::pause;
+use crate::support::{Text, pause};
 
 /// Environment variable with the number of disturbances.
 const VARIABLE: &str = "DURABLE_DISTURBANCES";
@@ -113,9 +113,12 @@ impl Party<'_> {
         thread::scope(|scope| {
             let mut pushers = Vec::new();
             for (process, queue) in queues.iter().enumerate() {
-                for _ in 0..TAKERS {
+                for taker in 0..TAKERS {
                     let rng = rng.split();
-                    scope.spawn(move || self.take(queue, process, rng));
+                    scope.spawn(move || match taker {
+                        0 => self.take(&queue.kind::<Text>(), process, rng),
+                        _ => self.take(queue, process, rng),
+                    });
                 }
                 let (own, its) = (rng.split(), rng.split());
                 pushers.push(scope.spawn(move || self.push(queue, own)));
@@ -149,7 +152,12 @@ impl Party<'_> {
         }
     }
 
-    fn take<S: Store>(&self, queue: &Queue<S>, process: usize, mut rng: Rng) {
+    fn take<S: Store, T: Payload + AsRef<str>>(
+        &self,
+        queue: &DurableQueue<T, S>,
+        process: usize,
+        mut rng: Rng,
+    ) {
         loop {
             let job = match queue.take() {
                 Ok(job) => job,
@@ -222,8 +230,8 @@ impl Party<'_> {
             let mut values: Vec<_> = values.collect();
             let pushed = if let [_] = &values[..] {
                 let (value, when) = values.remove(0);
-                let pushed = queue.push(value, when).map(|id| vec![id]);
-                pushed.map_err(|error| error.error)
+                let pushed = queue.kind().push(Text(value), when);
+                pushed.map(|id| vec![id]).map_err(|error| error.error)
             } else {
                 queue.push_batch(values).map_err(|error| error.error)
             };

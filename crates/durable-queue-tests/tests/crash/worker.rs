@@ -8,7 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use durable_queue::{CarriedOut, DurableQueue, SettleError, Store, StoreError, StoreTime};
+use durable_queue::{
+    CarriedOut, DurableQueue, Payload, SettleError, Store, StoreError, StoreTime, When,
+};
+use durable_queue_tests::support::Text;
 use testkit::Rng;
 
 use crate::place::Role;
@@ -97,9 +100,12 @@ fn work<S: Store>(folder: &Path, queue: &Queue<S>, diary: &Diary, mut rng: Rng, 
         assert!(may_be_done(&failed.error), "{failed}");
     }
     let takers: Vec<_> = (0..TAKERS)
-        .map(|_| {
+        .map(|taker| {
             let (queue, diary, rng) = (queue.clone(), diary.clone(), rng.split());
-            thread::spawn(move || take(&queue, &diary, rng, confirms))
+            thread::spawn(move || match taker {
+                0 => take(&queue.kind::<Text>(), &diary, rng, confirms),
+                _ => take(&queue, &diary, rng, confirms),
+            })
         })
         .collect();
     while !folder.join(QUIET).exists() {
@@ -111,11 +117,18 @@ fn work<S: Store>(folder: &Path, queue: &Queue<S>, diary: &Diary, mut rng: Rng, 
                 delay.into(),
             )
         });
-        let jobs = jobs.collect();
-        let pushed = if rng.chance(URGENT) {
-            queue.urgent().push_batch(jobs)
+        let jobs: Vec<(String, When)> = jobs.collect();
+        let queue = if rng.chance(URGENT) {
+            queue.urgent()
         } else {
-            queue.push_batch(jobs)
+            queue.clone()
+        };
+        let pushed = if rng.chance(2) {
+            let texts = jobs.into_iter().map(|(text, when)| (Text(text), when));
+            let pushed = queue.kind().push_batch(texts.collect());
+            pushed.map_err(|failed| failed.error)
+        } else {
+            queue.push_batch(jobs).map_err(|failed| failed.error)
         };
         match pushed {
             Ok(ids) => {
@@ -123,7 +136,7 @@ fn work<S: Store>(folder: &Path, queue: &Queue<S>, diary: &Diary, mut rng: Rng, 
                     diary.write(&format!("pushed {id}"));
                 }
             }
-            Err(failed) => assert!(may_be_done(&failed.error), "{failed}"),
+            Err(error) => assert!(may_be_done(&error), "{error}"),
         }
         pause(rng.below(PUSH_EVERY));
     }
@@ -138,17 +151,22 @@ fn may_be_done(error: &StoreError) -> bool {
     error.carried_out() == CarriedOut::Perhaps
 }
 
-fn take<S: Store>(queue: &Queue<S>, diary: &Diary, mut rng: Rng, confirms: bool) {
+fn take<S: Store, T: Payload + AsRef<str>>(
+    queue: &DurableQueue<T, S>,
+    diary: &Diary,
+    mut rng: Rng,
+    confirms: bool,
+) {
     loop {
         let job = queue.take().unwrap();
         let (id, attempt) = (job.id(), job.attempt());
-        if job.as_str() == TICK {
+        if job.as_ref() == TICK {
             assert!(now() >= job.due().as_micros(), "a tick is early");
             job.ack().ok();
             continue;
         }
         // The time intended by the push, and that of the store.
-        let due: i64 = job.parse().unwrap();
+        let due: i64 = job.as_ref().parse().unwrap();
         let now = now();
         let early = due.max(job.due().as_micros()) - now;
         let early = if early > 0 { " early" } else { "" };

@@ -85,7 +85,7 @@ fn push(store: &dyn Store, rng: &mut Rng) {
 
 /// A turn, repeated while others hold locks for longer than the store waits for them: a fraction of the lease. The
 /// sessions of killed processes carry out what they have begun, however busy the machine is.
-pub(crate) fn turn(store: &dyn Store, settles: &[Settle<'_>], claim: Option<Claim>) -> Turn {
+pub(crate) fn turn(store: &dyn Store, settles: &[Settle<'_>], claim: Option<Claim<'_>>) -> Turn {
     loop {
         match store.turn(QUEUE, settles, claim) {
             Err(error)
@@ -98,6 +98,7 @@ pub(crate) fn turn(store: &dyn Store, settles: &[Settle<'_>], claim: Option<Clai
 pub(crate) fn turn_of(store: &dyn Store, most: u32) -> Turn {
     let claim = Claim {
         token: Token::random(),
+        kinds: None,
         max: most,
         start: most,
         ahead: 0,

@@ -18,6 +18,7 @@ use crate::engine::config::{
 use crate::engine::hooks::{Hooks, Observer};
 #[cfg(doc)]
 use crate::engine::horizon::{HORIZON, LONGEST_HORIZON};
+use crate::engine::unread::UNREADABLE;
 use crate::error::StoreError;
 use crate::store::Store;
 use crate::store::job::JobId;
@@ -72,6 +73,7 @@ impl<T: Payload, S: Store> Builder<T, S> {
                 max_attempts: MAX_ATTEMPTS,
                 kinds: Mutex::new(BTreeMap::new()),
                 keep_done: None,
+                unreadable: UNREADABLE,
             },
             threads: None,
             values: PhantomData,
@@ -224,6 +226,20 @@ impl<T: Payload, S: Store> Builder<T, S> {
     #[doc(alias = "retention")]
     pub fn keep_done(mut self, span: Duration) -> Self {
         self.policy.keep_done = Some(span);
+        self
+    }
+
+    /// Sets how long a job that a process cannot read stays before it becomes a dead letter. Default:
+    /// [`UNREADABLE`](crate::UNREADABLE), a day.
+    ///
+    /// A process cannot read a payload that it cannot [decode](Payload::decode), which may have been written by a newer
+    /// version, nor a schedule for which it lacks the feature `cron` or the time zone. It gives the job back without
+    /// counting the attempt, to be claimed by another process first: it may claim the job again after
+    /// [`FIRST_UNREAD`](crate::internals::FIRST_UNREAD), and after a quarter of the time since the first try, up to
+    /// [`LONGEST_UNREAD`](crate::internals::LONGEST_UNREAD). The job keeps the error, as an entry of its
+    /// [failures](crate::Failure) that counts no attempt. Zero: it becomes a dead letter at once.
+    pub fn unreadable_for(mut self, span: Duration) -> Self {
+        self.policy.unreadable = span;
         self
     }
 

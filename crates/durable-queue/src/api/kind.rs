@@ -72,16 +72,10 @@ impl KindOptions {
     /// Sets the number of jobs of the kind that the worker runs at a time. Default: the worker's concurrency. Minimum:
     /// one.
     ///
-    /// Further jobs of the kind do not occupy the worker's concurrency. As many of them as may run at a time wait in
-    /// this process, or as many as have lately been finished in [`LINE`](crate::internals::LINE), up to
-    /// [`MOST_JOBS`](crate::internals::MOST_JOBS), and start in order; their leases are renewed. The others are *put off*: returned to the store without
-    /// the attempt, and claimed again by any process from [`LINE`](crate::internals::LINE) later on (by one with a shorter
-    /// [horizon](crate::Builder::horizon), later by the difference), spread so that this worker sees at most a hundred
-    /// of them per second (or as many as it finishes, or each once a minute).
-    ///
-    /// Other kinds start behind ten thousand due jobs of a full kind after some tens of calls to the store, because a
-    /// worker that finds such jobs claims up to [`MOST_JOBS`](crate::internals::MOST_JOBS) at a time. Put-off jobs may start out of
-    /// order, and each start of the [rate](crate::Builder::rate) that they were claimed with is used up.
+    /// Further jobs of the kind stay in the store, for any process, and cost this one nothing: a claim names the kinds that
+    /// have room. Only those wait here that are expected to start within
+    /// [`SHORTEST_PATIENCE`](crate::internals::SHORTEST_PATIENCE), and never while all of the kind's handlers are busy. With a
+    /// fixed [`batch`](crate::WorkerBuilder::batch), the rest of the batch waits.
     pub fn concurrency(mut self, jobs: usize) -> Self {
         self.concurrency = Some(jobs.max(1));
         self

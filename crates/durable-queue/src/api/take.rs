@@ -19,6 +19,7 @@ use crate::api::queue::DurableQueue;
 use crate::engine::calls::{Ticket, Wanted};
 use crate::engine::claimed::Claimed;
 use crate::engine::command::{Command, Ready};
+use crate::engine::lanes::LanesId;
 use crate::engine::shared::Shared;
 use crate::error::TakeError;
 use crate::store::Store;
@@ -28,8 +29,8 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// Takes the earliest due job. Blocks until there is one. Errors of the store do not end the call,
     /// because the pump retries: see [`last_error`](Self::last_error).
     ///
-    /// A job whose payload cannot be [decoded](Payload::decode) is not handed out: its attempt has failed,
-    /// and it is retried after the back-off.
+    /// A handle of a [kind](Self::kind) takes jobs of its kind only, others take any. A job whose payload cannot be
+    /// [decoded](Payload::decode) is not handed out: see [`Builder::unreadable_for`](crate::Builder::unreadable_for).
     ///
     /// # Errors
     /// [`TakeError::ShutDown`], [`TakeError::NoThread`] and [`TakeError::Forked`].
@@ -169,7 +170,7 @@ impl<S: Store> Shared<S> {
         self: &Arc<Self>,
         done: Vec<Claimed<T>>,
         deadline: Option<Instant>,
-        kind: Option<&str>,
+        kind: Option<&'static str>,
     ) -> Result<Claimed<T>, TakeError> {
         let mut one = self.take(done, NonZeroUsize::MIN, deadline, kind)?;
         Ok(one.pop().expect("at least one job"))
@@ -181,12 +182,13 @@ impl<S: Store> Shared<S> {
         done: Vec<Claimed<T>>,
         most: NonZeroUsize,
         deadline: Option<Instant>,
-        kind: Option<&str>,
+        kind: Option<&'static str>,
     ) -> Result<Vec<Claimed<T>>, TakeError> {
         let mut acks = self.acks_of(done);
+        let (lanes, wanted) = (self.control.lanes_of(kind), Wanted::Own(most.get()));
         loop {
-            let given = self.wait(mem::take(&mut acks), Wanted::Own(most.get()), deadline)?;
-            let jobs = Claimed::all_of(given, &self.control, &self.policy, kind);
+            let given = self.wait(mem::take(&mut acks), lanes, wanted, deadline)?;
+            let jobs = Claimed::all_of(given, &self.control, &self.policy);
             if !jobs.is_empty() {
                 return Ok(jobs);
             }
@@ -205,6 +207,7 @@ impl<S: Store> Shared<S> {
     pub(crate) fn wait(
         self: &Arc<Self>,
         acks: Vec<Command>,
+        lanes: LanesId,
         wanted: Wanted,
         deadline: Option<Instant>,
     ) -> Result<Vec<Ready>, TakeError> {
@@ -216,7 +219,7 @@ impl<S: Store> Shared<S> {
         }
         let parker = Parker::of_thread();
         let waiter = || Waiter::Thread(parker.clone());
-        let ticket = self.control.ask(acks, wanted, waiter())?;
+        let ticket = self.control.ask(acks, lanes, wanted, waiter())?;
         loop {
             let in_time = match deadline {
                 None => {
@@ -304,7 +307,7 @@ impl<T, S: Store> fmt::Debug for TakeManyFuture<T, S> {
 /// The common part of both futures.
 struct Taking<S: Store> {
     shared: Arc<Shared<S>>,
-    kind: Option<&'static str>,
+    lanes: LanesId,
     /// Sent with the first request.
     acks: Vec<Command>,
     most: NonZeroUsize,
@@ -315,7 +318,7 @@ impl<S: Store> Taking<S> {
     fn new<T: Payload>(queue: &DurableQueue<T, S>, acks: Vec<Command>, most: NonZeroUsize) -> Self {
         Self {
             shared: Arc::clone(queue.shared()),
-            kind: queue.marks.kind,
+            lanes: queue.shared().control.lanes_of(queue.marks.kind),
             acks,
             most,
             ticket: None,
@@ -339,14 +342,14 @@ impl<S: Store> Taking<S> {
             let Some(asked) = self.ticket else {
                 let acks = mem::take(&mut self.acks);
                 let wanted = Wanted::Own(self.most.get());
-                self.ticket = Some(control.ask(acks, wanted, waiter)?);
+                self.ticket = Some(control.ask(acks, self.lanes, wanted, waiter)?);
                 return Poll::Pending;
             };
             let Some(given) = control.look(asked, waiter) else {
                 return Poll::Pending;
             };
             self.ticket = None;
-            let jobs = Claimed::all_of(given?, control, &self.shared.policy, self.kind);
+            let jobs = Claimed::all_of(given?, control, &self.shared.policy);
             if !jobs.is_empty() {
                 return Poll::Ready(Ok(jobs));
             }

@@ -17,6 +17,7 @@ use crate::engine::kept::{Kept, SetResultError};
 use crate::engine::policy::JobPolicy;
 use crate::engine::signals::{Events, SignalFuture, Signals};
 use crate::engine::time_limit::TimeLimit;
+use crate::engine::unread::Unread;
 use crate::error::SettleError;
 use crate::store::Lease;
 use crate::store::failures::{self, Failed, Failure};
@@ -82,27 +83,21 @@ pub(crate) struct Guard {
 }
 
 impl<T: Payload> Claimed<T> {
-    /// Decodes the jobs of a call. A job of another kind than `kind`, or an undecodable one, counts as a failed
-    /// attempt, and is left out. So is a cancelled one, which ends.
+    /// Decodes the jobs of a call. Unreadable ones are given back, cancelled ones end, and both are left out.
     pub(crate) fn all_of(
         given: Vec<Ready>,
         control: &Arc<Control>,
         policy: &Arc<Policy>,
-        kind: Option<&str>,
     ) -> Vec<Self> {
         let jobs = given.into_iter();
-        jobs.filter_map(|job| Self::of(job, control, policy, kind))
+        jobs.filter_map(|job| Self::of(job, control, policy))
             .collect()
     }
 
-    pub(crate) fn of(
-        given: Ready,
-        control: &Arc<Control>,
-        policy: &Arc<Policy>,
-        kind: Option<&str>,
-    ) -> Option<Self> {
+    pub(crate) fn of(given: Ready, control: &Arc<Control>, policy: &Arc<Policy>) -> Option<Self> {
         let Ready {
             mut lease,
+            lane: _,
             signals,
             policy: own,
             limit,
@@ -119,19 +114,10 @@ impl<T: Payload> Claimed<T> {
         guard.limit = limit;
         guard.start(handed_out, &lease);
         let payload = mem::take(&mut lease.payload);
-        let value = match kind {
-            Some(kind) if lease.kind.as_deref() != Some(kind) => {
-                let found = named(lease.kind.as_deref());
-                Err(format!(
-                    "a job {found} was taken as one {}",
-                    named(Some(kind))
-                ))
-            }
-            _ => decoded(payload).map_err(|error| match &lease.kind {
-                Some(_) => format!("{error} (a job {})", named(lease.kind.as_deref())),
-                None => error.to_string(),
-            }),
-        };
+        let value = decoded(payload).map_err(|error| match lease.kind.as_deref() {
+            Some(kind) => format!("{error} (a job of kind `{kind}`)"),
+            None => error.to_string(),
+        });
         match value {
             Ok(value) => Some(Self {
                 value,
@@ -142,19 +128,11 @@ impl<T: Payload> Claimed<T> {
                 guard,
             }),
             Err(error) => {
-                guard.fail(Outcome::Failed, error);
+                guard.give_back(error);
                 None
             }
         }
     }
-}
-
-/// Returns the words for a kind in texts of errors.
-pub(crate) fn named(kind: Option<&str>) -> String {
-    kind.map_or_else(
-        || "without a kind".to_owned(),
-        |kind| format!("of kind `{kind}`"),
-    )
 }
 
 impl<T> Claimed<T> {
@@ -652,6 +630,13 @@ impl Guard {
         let (wish, retried) = self.failure(when, error);
         self.ended(outcome, Some(retried), shown.as_deref());
         (wish, retried)
+    }
+
+    /// The payload cannot be decoded here.
+    fn give_back(&mut self, error: String) {
+        self.ended(Outcome::Unreadable, None, Some(&error));
+        let unread = Unread::new(self.failed(error));
+        self.send(Wish::Unreadable(Box::new(unread)), None);
     }
 
     fn fail(&mut self, outcome: Outcome, error: String) {

@@ -8,6 +8,7 @@ use crate::engine::kept::KeepWish;
 use crate::engine::policy::JobPolicy;
 use crate::engine::signals::Signals;
 use crate::engine::time_limit::TimeLimit;
+use crate::engine::unread::Unread;
 use crate::error::SettleError;
 use crate::store::failures::Failed;
 use crate::store::job::{JobId, Token};
@@ -61,8 +62,9 @@ pub(crate) enum Wish {
     Bury(Failed),
     Reject(String),
     Extend(Duration),
+    /// This process cannot read the job, but another one may.
+    Unreadable(Box<Unread>),
     Release,
-    Postpone(Duration),
 }
 
 impl Wish {
@@ -75,6 +77,7 @@ impl Wish {
             Self::Retry(when, failed) => Act::Retry {
                 when: *when,
                 failures: Some(failed.text()),
+                counts: true,
             },
             Self::Bury(failed) => Act::Bury {
                 error: failed.error(),
@@ -87,10 +90,8 @@ impl Wish {
                 counts: false,
             },
             Self::Extend(lease) => Act::Extend { lease: *lease },
+            Self::Unreadable(unread) => unread.act(),
             Self::Release => Act::Release,
-            Self::Postpone(delay) => Act::Postpone {
-                when: (*delay).into(),
-            },
         }
     }
 }
@@ -140,6 +141,8 @@ impl Drop for Command {
 #[derive(Debug)]
 pub(crate) struct Ready {
     pub(crate) lease: Lease,
+    /// The lane in which its call runs it.
+    pub(crate) lane: usize,
     pub(crate) signals: Signals,
     /// The policy that precedes the queue's.
     pub(crate) policy: Option<Arc<JobPolicy>>,

@@ -86,6 +86,8 @@ pub(crate) struct Policy {
     pub(crate) kinds: Mutex<BTreeMap<&'static str, Arc<JobPolicy>>>,
     /// How long done jobs are kept.
     pub(crate) keep_done: Option<Duration>,
+    /// How long a job may be unreadable before it is buried.
+    pub(crate) unreadable: Duration,
 }
 
 impl Policy {

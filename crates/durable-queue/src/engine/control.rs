@@ -20,8 +20,9 @@ use sync_shim::foreign::drop_quietly;
 use sync_shim::waiter::{Waiter, WakeList};
 use sync_shim::{Clock, Mutex, Parker, Process};
 
-use crate::engine::calls::{Calls, Look, Ticket, Wanted};
+use crate::engine::calls::{Calls, Demand, Look, Ticket, Wanted};
 use crate::engine::command::{Command, Ready};
+use crate::engine::lanes::{ANY, Lanes, LanesId};
 use crate::engine::stats::Counters;
 use crate::error::{ErrorKind, SettleError, StoreError, TakeError};
 use crate::store::time::StoreTime;
@@ -89,7 +90,8 @@ pub(crate) struct Orders {
     /// When to look at the spare jobs again.
     pub(crate) look_at: Option<Instant>,
     pub(crate) announced: StoreTime,
-    pub(crate) demand: usize,
+    pub(crate) demand: Demand,
+    pub(crate) seen: Seen,
     /// The pump ends when no job is held, or at the deadline.
     pub(crate) closing: bool,
     pub(crate) deadline: Option<Instant>,
@@ -103,6 +105,13 @@ impl State {
             self.commands.append(settled);
         }
     }
+
+    fn seen(&self) -> Seen {
+        Seen {
+            changes: self.calls.changes(),
+            phase: self.phase,
+        }
+    }
 }
 
 impl Control {
@@ -111,7 +120,7 @@ impl Control {
             process: Process::current(),
             state: Mutex::new(State {
                 phase: Phase::Open,
-                calls: Calls::default(),
+                calls: Calls::new(),
                 commands: Vec::new(),
                 quiet: Vec::new(),
                 announced: StoreTime::NEVER,
@@ -165,6 +174,7 @@ impl Control {
     pub(crate) fn ask(
         &self,
         mut settled: Vec<Command>,
+        lanes: LanesId,
         wanted: Wanted,
         waiter: Waiter,
     ) -> Result<Ticket, TakeError> {
@@ -175,20 +185,44 @@ impl Control {
                 wakes.push(waiter); // Woken, and so dropped, after the section.
                 return Err(TakeError::ShutDown);
             }
-            Ok(state.calls.enqueue(wanted, waiter, wakes))
+            Ok(state.calls.enqueue(lanes, wanted, waiter, wakes))
         });
         drop(settled); // As in `command`.
         asked
     }
 
-    /// Takes a spare job, unless the queue is closed. Also adds `settled`, if the pump will look at the spare
+    /// Adds the lanes of a worker.
+    pub(crate) fn add_lanes(&self, lanes: Lanes) -> LanesId {
+        self.section(|state, _| state.calls.add_lanes(lanes))
+    }
+
+    /// Returns the lanes of handles: of any jobs, or of those of a kind.
+    pub(crate) fn lanes_of(&self, kind: Option<&'static str>) -> LanesId {
+        kind.map_or(ANY, |kind| {
+            self.section(|state, _| state.calls.lanes_of(kind))
+        })
+    }
+
+    /// A job of a worker has ended, after `took`: another one of its kind may run.
+    pub(crate) fn ended(&self, lanes: LanesId, lane: usize, took: Duration) {
+        if lanes == ANY {
+            return;
+        }
+        self.section(|state, wakes| {
+            if state.calls.ended(lanes, lane, took, wakes) {
+                state.sleep = None;
+            }
+        });
+    }
+
+    /// Takes a spare job of the lanes, unless the queue is closed. Also adds `settled`, if the pump will look at the spare
     /// jobs without being woken.
-    pub(crate) fn next_spare(&self, settled: &mut Vec<Command>) -> Option<Ready> {
+    pub(crate) fn next_spare(&self, lanes: LanesId, settled: &mut Vec<Command>) -> Option<Ready> {
         self.section(|state, _| {
             if state.phase != Phase::Open {
                 return None;
             }
-            let job = state.calls.take_spare()?;
+            let job = state.calls.take_spare(lanes)?;
             if state.calls.look_at().is_some() {
                 state.quiet.append(settled);
             }
@@ -399,6 +433,7 @@ impl Control {
             look_at: state.calls.look_at(),
             announced: mem::replace(&mut state.announced, StoreTime::NEVER),
             demand: state.calls.demand(),
+            seen: state.seen(),
             closing,
             deadline: state.phase.deadline(),
         }
@@ -418,11 +453,8 @@ impl Control {
     /// has acted on.
     pub(crate) fn falls_asleep(&self, seen: Seen, threshold: StoreTime) -> bool {
         self.section(|state, _| {
-            let concerns = !state.commands.is_empty()
-                || state.announced < threshold
-                || state.calls.demand() != seen.demand
-                || (state.phase != Phase::Open) != seen.closing
-                || state.phase.deadline() != seen.deadline;
+            let concerns =
+                !state.commands.is_empty() || state.announced < threshold || state.seen() != seen;
             // Set in the section that looked, so that later events find the pump asleep and wake it.
             if !concerns {
                 state.sleep = Some(threshold);
@@ -478,9 +510,9 @@ impl Control {
 }
 
 /// The state that the pump has acted on before it sleeps.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
-    pub(crate) demand: usize,
-    pub(crate) closing: bool,
-    pub(crate) deadline: Option<Instant>,
+    /// See [`Calls::changes`].
+    changes: u64,
+    phase: Phase,
 }

@@ -201,13 +201,15 @@ impl fmt::Debug for AttemptEnd<'_> {
 pub enum Outcome {
     /// The job is done.
     Done,
-    /// The handler has returned an error, the job was retried, buried or dropped, its payload cannot be decoded, or its
-    /// worker has no handler for its kind.
+    /// The handler has returned an error, or the job was retried, buried or dropped.
     Failed,
     /// The handler has panicked.
     Panicked,
     /// The job was returned to the queue without counting the attempt.
     Released,
+    /// This process cannot [decode](crate::Payload::decode) the payload, so no handler was called: see
+    /// [`Builder::unreadable_for`](crate::Builder::unreadable_for).
+    Unreadable,
     /// A [cancel](crate::Claimed::is_cancelled) of the job was requested, and the handler has returned an error, or has
     /// retried, released or dropped the job: it has ended.
     Cancelled,

@@ -9,6 +9,7 @@ pub(crate) mod control;
 pub(crate) mod hooks;
 pub(crate) mod horizon;
 pub(crate) mod kept;
+pub(crate) mod lanes;
 pub(crate) mod plan;
 pub(crate) mod policy;
 pub(crate) mod pump;
@@ -19,3 +20,4 @@ pub(crate) mod stats;
 #[cfg(all(test, not(anthill_loom)))]
 pub(crate) mod stub;
 pub(crate) mod time_limit;
+pub(crate) mod unread;

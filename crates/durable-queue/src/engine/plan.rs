@@ -166,6 +166,11 @@ impl Known {
         }
     }
 
+    /// A job that is not known may be due.
+    pub(crate) fn may_be_more(&mut self) {
+        self.first = UNKNOWN;
+    }
+
     /// A turn was answered.
     pub(crate) fn answered(&mut self, paused: bool) {
         self.paused = paused;

@@ -34,18 +34,18 @@ use self::pause::Pause;
 use self::refusals::may_be_for_good;
 use crate::engine::command::{Command, Held, Wish};
 use crate::engine::config::{Config, Rate};
-use crate::engine::control::{Orders, Seen};
+use crate::engine::control::Orders;
 use crate::engine::horizon::Horizon;
 use crate::engine::plan::{ClaimPlan, Known, Plan, TurnPlan, UNKNOWN, View};
 use crate::engine::running::{RENEW_AFTER, RunningJobs};
 use crate::engine::shared::Shared;
 use crate::engine::stats::Counters;
 use crate::error::{CarriedOut, ErrorKind, StoreError, TakeError};
-use crate::store::job::Tokens;
+use crate::store::job::{Token, Tokens};
 use crate::store::notify::Notifier;
 use crate::store::offset::Offset;
 use crate::store::time::StoreTime;
-use crate::store::{Claim, RECALL, Result, Settle, Store, Watch};
+use crate::store::{Claim, KindRoom, Lease, RECALL, Result, Settle, Store, Watch};
 use crate::threads::pumps::{Pass, Step};
 
 pub use self::pause::{FIRST_PAUSE, LONGEST_PAUSE};
@@ -74,6 +74,10 @@ struct Pump<S> {
     quiet_since: Option<Instant>,
     horizon: Horizon,
     known: Known,
+    /// The kinds of which calls want jobs, and how many of each. `None`: any.
+    kinds: Option<Vec<(&'static str, usize)>>,
+    /// The kinds to which `known` applies. `None`: all.
+    heard: Option<Vec<&'static str>>,
     /// Number of recalls: announcements that jobs may have been taken from their holder.
     recalls: u64,
     cancels: Cancels,
@@ -92,7 +96,8 @@ struct Pump<S> {
 }
 
 struct LostClaim {
-    claim: Claim,
+    token: Token,
+    lease: Duration,
     sent: Instant,
 }
 
@@ -136,6 +141,8 @@ impl<S: Store> Pump<S> {
             pending: Vec::new(),
             quiet_since: None,
             known: Known::nothing(),
+            kinds: None,
+            heard: None,
             recalls: 0,
             cancels: Cancels::default(),
             sync: Duration::ZERO,
@@ -170,12 +177,6 @@ impl<S: Store> Pump<S> {
     }
 
     fn view(&mut self, mut orders: Orders, now: Instant) -> View {
-        for command in &mut orders.commands {
-            if let Wish::Postpone(delay) = &mut command.wish {
-                // A claim ahead would start the job at once, because its due time has passed.
-                *delay += self.horizon.current();
-            }
-        }
         self.pending.append(&mut orders.commands);
         let late = orders.late.iter().map(|job| Command::release(&job.lease));
         self.pending.extend(late);
@@ -187,13 +188,18 @@ impl<S: Store> Pump<S> {
         }
         self.known.announced(orders.announced);
         let quiet = self.pending.iter().filter(|it| it.can_wait).count();
+        self.kinds = orders.demand.kinds;
         self.quiet_since = (quiet > 0).then(|| self.quiet_since.unwrap_or(now));
         let store_now = self.store_now(now);
+        let mut known = self.known;
+        if self.has_unheard_kind() {
+            known.may_be_more();
+        }
         let rate = self.rate.as_ref();
         View {
             now,
             offset: self.offset,
-            demand: orders.demand,
+            demand: orders.demand.jobs,
             closing: orders.closing,
             deadline: orders.deadline,
             spares_at: orders.look_at,
@@ -218,7 +224,7 @@ impl<S: Store> Pump<S> {
             ahead: self.ahead.len(),
             due: self.ahead.count_due(store_now),
             next_due: self.ahead.next_after(store_now),
-            known: self.known,
+            known,
             horizon: self.horizon.current(),
             prefetch: self.config().prefetch,
         }
@@ -267,8 +273,8 @@ impl<S: Store> Pump<S> {
     fn recover(&mut self, now: Instant) {
         while let Some(lost) = self.lost.pop() {
             let Shared { store, name, .. } = &*self.shared;
-            let LostClaim { claim, sent } = lost;
-            match called(|| store.held_by(name, claim.token, claim.lease)) {
+            let LostClaim { token, lease, sent } = lost;
+            match called(|| store.held_by(name, token, lease)) {
                 Ok(leases) => self.enter(leases, sent),
                 // Its leases expire by themselves. Retrying would block everything else.
                 Err(error) if may_be_for_good(&error) => self.report(&error),
@@ -309,7 +315,8 @@ impl<S: Store> Pump<S> {
         }
         let released = self.ahead.take_held(plan.release, now).into_iter();
         items.extend(released.map(|job| Item::Command(Command::release(&job.lease))));
-        let claim = plan.claim.map(|claim| self.claim(claim));
+        let rooms = self.rooms();
+        let claim = plan.claim.map(|claim| self.claim(claim, rooms.as_deref()));
         if items.is_empty() && claim.is_none() {
             return; // The leases of all its jobs have expired.
         }
@@ -369,14 +376,52 @@ impl<S: Store> Pump<S> {
                     }
                 }
                 Wish::Retry(_, failed) | Wish::Bury(failed) => failed.write(self.offset),
+                Wish::Unreadable(unread) => {
+                    unread.decide(self.offset, self.shared.policy.unreadable);
+                }
                 _ => {}
             }
         }
         sent.into_iter().map(Item::Command).collect()
     }
 
-    fn claim(&mut self, plan: ClaimPlan) -> Claim {
-        let count = |jobs: usize| u32::try_from(jobs).unwrap_or(u32::MAX);
+    /// Returns the kinds that a claim lists. A kind whose room is taken by jobs ahead has room for one that is due earlier.
+    fn rooms(&self) -> Option<Vec<KindRoom<'static>>> {
+        let kinds = self.kinds.as_ref()?.iter().map(|&(kind, room)| {
+            let rest = room.saturating_sub(self.ahead.of_kind(kind)).max(1);
+            let room = count(rest.saturating_add(self.config().prefetch));
+            KindRoom { kind, room }
+        });
+        Some(kinds.collect())
+    }
+
+    /// Whether a call wants jobs of a kind to which `known` does not apply. It does not matter while jobs ahead take all
+    /// of its room: they fall due first, as far as is known.
+    fn has_unheard_kind(&self) -> bool {
+        let Some(heard) = &self.heard else {
+            return false;
+        };
+        let is_unheard = |(kind, room): &(&'static str, usize)| {
+            !heard.contains(kind) && self.ahead.of_kind(kind) < *room
+        };
+        let kinds = self.kinds.as_ref();
+        kinds.is_none_or(|kinds| kinds.iter().any(is_unheard))
+    }
+
+    /// `known` applies to the kinds that the claim has listed and not filled.
+    fn hear(&mut self, rooms: Option<&[KindRoom<'_>]>, leases: &[Lease]) {
+        let is_filled = |kind: &str, room: u32| {
+            let found = leases.iter().filter(|it| it.kind.as_deref() == Some(kind));
+            found.count() >= room as usize
+        };
+        self.heard = rooms.and_then(|rooms| {
+            let kinds = self.kinds.as_ref()?.iter().zip(rooms);
+            let heard = kinds.filter(|((kind, _), it)| !is_filled(kind, it.room));
+            Some(heard.map(|((kind, _), _)| *kind).collect())
+        });
+    }
+
+    fn claim<'a>(&mut self, plan: ClaimPlan, kinds: Option<&'a [KindRoom<'a>]>) -> Claim<'a> {
         let token = self.tokens.next();
         Claim {
             token: if self.config().confirm {
@@ -384,6 +429,7 @@ impl<S: Store> Pump<S> {
             } else {
                 token.without_confirmation()
             },
+            kinds,
             max: count(plan.max),
             start: count(plan.start),
             ahead: count(plan.ahead),
@@ -394,7 +440,7 @@ impl<S: Store> Pump<S> {
     }
 
     /// Makes one round trip. Returns the items if there was no response.
-    fn send(&mut self, mut items: Vec<Item>, claim: Option<Claim>) -> Sent {
+    fn send(&mut self, mut items: Vec<Item>, claim: Option<Claim<'_>>) -> Sent {
         let Shared {
             store,
             name,
@@ -425,13 +471,20 @@ impl<S: Store> Pump<S> {
                 Counters::count(&control.counters.turns, 1);
                 self.horizon.learn(received - sent);
                 control.learn_round_trip(received - sent);
+                if let (Some(claim), Some(claimed)) = (&claim, &turn.claimed) {
+                    self.hear(claim.kinds, &claimed.leases);
+                }
                 self.succeed(items, turn, sent, received);
                 Ok(())
             }
             Err(error) => {
                 if error.carried_out() == CarriedOut::Perhaps {
                     self.lost
-                        .extend(claim.map(|claim| LostClaim { claim, sent }));
+                        .extend(claim.map(|Claim { token, lease, .. }| LostClaim {
+                            token,
+                            lease,
+                            sent,
+                        }));
                     for item in &mut items {
                         if let Item::Command(command) = item {
                             command.perhaps_done = true;
@@ -466,11 +519,7 @@ impl<S: Store> Pump<S> {
 impl<S: Store> Pass for Pump<S> {
     fn pass(&mut self, now: Instant) -> Step {
         let orders = self.shared.control.collect(now);
-        let seen = Seen {
-            demand: orders.demand,
-            closing: orders.closing,
-            deadline: orders.deadline,
-        };
+        let seen = orders.seen;
         match self.act(orders, now) {
             Plan::End { cut_short } => Step::End { cut_short },
             Plan::Sleep { threshold, until } => {
@@ -487,6 +536,10 @@ impl<S: Store> Pass for Pump<S> {
     fn end(&mut self, cut_short: bool) {
         self.shared.control.end(cut_short);
     }
+}
+
+fn count(jobs: usize) -> u32 {
+    u32::try_from(jobs).unwrap_or(u32::MAX)
 }
 
 /// Makes a call of a store, which is user code. If it panics, it may have been carried out.

@@ -32,12 +32,12 @@ pub use crate::api::result::{FIRST_LOOK, LONGEST_LOOK};
 pub use crate::engine::config::{LONGEST_BACK_OFF, MOST_JOBS, SHORTEST_PATIENCE};
 pub use crate::engine::horizon::LONGEST_HORIZON;
 pub use crate::engine::pump::{CANCEL_PAUSE, DONE_BATCH, FIRST_PAUSE, LONGEST_PAUSE, SAFETY_LOOK};
+pub use crate::engine::unread::{FIRST_UNREAD, LONGEST_UNREAD};
 pub use crate::store::failures::MOST_FAILURES;
 pub use crate::store::notify::ANYTHING;
 pub use crate::threads::call::{CALL_KEEP_ALIVE, CALL_THREADS};
 pub use crate::threads::clock::SharedClock;
 pub use crate::threads::pumps::PUMP_THREADS;
-pub use crate::work::lanes::LINE;
 
 use crate::store::Result;
 

@@ -26,6 +26,9 @@ use crate::store::time::StoreTime;
 /// Number of failed attempts that a job keeps: the last ones.
 pub const MOST_FAILURES: usize = 10;
 
+/// Number of the attempt in an entry that is none.
+pub(crate) const NO_ATTEMPT: u32 = 0;
+
 /// A failed attempt of a job.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -33,7 +36,7 @@ pub struct Failure {
     /// When it failed, by the store's clock as its process knew it.
     pub at: StoreTime,
     /// The number of the attempt, from 1. Attempts whose process died have no entry, and a redriven dead letter
-    /// counts from 1 again.
+    /// counts from 1 again. Zero: a process could not read the job, and has given it back.
     pub attempt: u32,
     /// The error of the handler, the reason of a [`retry`](crate::Claimed::retry), or the reason why there was no
     /// result. Of a longer text, [`LONGEST_ERROR`](crate::LONGEST_ERROR) bytes are kept, and it ends with ` [cut]`.
@@ -107,7 +110,7 @@ pub(crate) struct Failed {
     at: Instant,
     /// The due time of its job, by the store's clock.
     due: StoreTime,
-    attempt: u32,
+    pub(crate) attempt: u32,
     error: String,
     /// Empty until it is written.
     text: String,
@@ -141,12 +144,24 @@ impl Failed {
         &self.text
     }
 
+    /// Returns the time of the failure by the store's clock.
+    pub(crate) fn time(&self, offset: Option<Offset>) -> StoreTime {
+        offset.map_or(self.due, |offset| offset.store_time(self.at))
+    }
+
+    /// Returns since when the job has been unreadable, if nothing else has happened to it.
+    pub(crate) fn unread_since(&self) -> Option<StoreTime> {
+        let before = self.before.as_deref().and_then(entries)?;
+        let last = before.last()?;
+        (last.attempt == NO_ATTEMPT).then_some(last.at)
+    }
+
     /// Writes the text. A command that is sent again keeps it.
     pub(crate) fn write(&mut self, offset: Option<Offset>) {
         if !self.text.is_empty() {
             return;
         }
-        let at = offset.map_or(self.due, |offset| offset.store_time(self.at));
+        let at = self.time(offset);
         let before = self.before.take();
         let before = before.as_deref().and_then(entries).unwrap_or_default();
         let kept = &before[before.len().saturating_sub(MOST_FAILURES - 1)..];

@@ -18,8 +18,9 @@
 //!    such a job as running from its due time until its lease ends. A cancel or a reset before the due time,
 //!    or a merge at any time, takes the job from the holder and calls the notifiers with [`RECALL`], so that
 //!    the holder asks first.
-//! 6. No call reads more rows than it returns or changes, plus the rows that leases hold within its horizon.
-//!    Delayed jobs cost nothing, nor do due jobs in front of an urgent one.
+//! 6. No call reads more rows than it returns or changes, plus the rows that leases hold within its horizon, plus
+//!    one for each kind that a claim lists or a look finds. Delayed jobs cost nothing, nor do due jobs in front of an
+//!    urgent one, nor jobs of kinds that a claim does not list.
 //! 7. An urgent job stays urgent until it is done or cancelled: through merges, retries, repetitions,
 //!    releases, burials and redrives.
 //! 8. Each key has at most one *open* job, into which pushes of the key are merged. A started job is no
@@ -53,9 +54,8 @@
 //!     its kind stops is *parked*: it can be claimed at [`StoreTime::NEVER`], and keeps its own due time. It
 //!     is *called*, which restores that time, as soon as there is room. At most as many parked jobs are called
 //!     as there is room, urgent ones first, then by due time: after the settles of a turn that end a lease,
-//!     including postponements, at the start and the end of each claim, and when a cancel, reset, merge or
-//!     change of a limit makes room. A claim parks at most [`PARK_LIMIT`] jobs. Its [`first`](Claimed::first)
-//!     is not later than the next token of a rate whose kind has parked jobs.
+//!     at the start and the end of each claim, and when a cancel, reset, merge or change of a limit makes room. A claim parks at most [`PARK_LIMIT`] jobs. Its [`first`](Claimed::first)
+//!     is not later than the next token of a rate whose kind has parked jobs and counts there.
 //! 14. With a maximum of held jobs, the number of jobs that have a token is not raised above it, started or
 //!     not: a job that is claimed ahead has its place. A claim that needs the place of an expired lease fences
 //!     off its holder, those first whose leases ended first. A claim takes a token of a rate for the time at
@@ -107,7 +107,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     /// The store's error.
-    fn turn(&self, queue: &str, settle: &[Settle<'_>], claim: Option<Claim>) -> Result<Turn>;
+    fn turn(&self, queue: &str, settle: &[Settle<'_>], claim: Option<Claim<'_>>) -> Result<Turn>;
 
     /// Removes a job, unless a handler has it; a running job is marked and loses its schedule instead. By a
     /// key, all running jobs of the key are marked, and all its jobs lose their schedules. A job that is
@@ -267,8 +267,8 @@ pub struct Settle<'a> {
     pub act: Act<'a>,
 }
 
-/// Kind of a [`Settle`]. `Release` and `Postpone` apply to claimed and started jobs, `Start` to claimed ones, all others
-/// to started ones.
+/// Kind of a [`Settle`]. `Release` applies to claimed and started jobs, `Start` to claimed ones, all others to started
+/// ones.
 #[derive(Clone, Copy)]
 pub enum Act<'a> {
     /// A handler starts the job, and the lease is extended. Counts as an attempt, once for each claim. Later
@@ -298,6 +298,8 @@ pub enum Act<'a> {
         when: When,
         /// Replaces the job's [history](Lease::failures), unless it is `None`.
         failures: Option<&'a str>,
+        /// Whether a handler had the job. Otherwise the attempt that the claim has started is not counted.
+        counts: bool,
     },
     /// Given up: the job becomes a dead letter.
     Bury {
@@ -310,12 +312,6 @@ pub enum Act<'a> {
     },
     /// Given back as if it had never been claimed: its due time is restored, and the attempt is not counted.
     Release,
-    /// Like `Release`, but the job is not claimed before this time, as if it waited for a [serial
-    /// key](Store::serialize_keys). Its due time does not change. Jobs that wait for its key keep waiting.
-    Postpone {
-        /// The time, or the delay from now.
-        when: When,
-    },
 }
 
 impl<'a> Act<'a> {
@@ -324,6 +320,7 @@ impl<'a> Act<'a> {
         Self::Retry {
             when,
             failures: None,
+            counts: true,
         }
     }
 
@@ -340,29 +337,21 @@ impl<'a> Act<'a> {
     pub fn is_durable(&self) -> bool {
         !matches!(
             self,
-            Self::Start { .. } | Self::Extend { .. } | Self::Release | Self::Postpone { .. }
+            Self::Start { .. } | Self::Extend { .. } | Self::Release
         )
     }
 
-    /// Returns whether the change ends the lease, so that its place under a limit of its kind is free. For stores.
+    /// Returns whether the change ends the lease, so that its key and its place under a limit of its kind are free. For
+    /// stores.
     pub fn ends_lease(&self) -> bool {
         !matches!(self, Self::Start { .. } | Self::Extend { .. })
-    }
-
-    /// Returns whether the change ends the lease, and another job of the key may be claimed. A postponement must not bring
-    /// back the jobs that wait for the key, of which the postponed one is the first, unless it ends a marked job. For
-    /// stores.
-    pub fn frees_key(&self) -> bool {
-        self.ends_lease() && !matches!(self, Self::Postpone { .. })
     }
 
     /// Returns the time at which the job may be due after the change, or a past time if it is the job's own
     /// due time. For stores, which announce it.
     pub fn announced(&self, now: StoreTime) -> StoreTime {
         match self {
-            Self::Retry { when, .. } | Self::Again { when } | Self::Postpone { when } => {
-                when.resolve(now)
-            }
+            Self::Retry { when, .. } | Self::Again { when } => when.resolve(now),
             Self::Release => StoreTime::from_micros(i64::MIN),
             _ => StoreTime::NEVER,
         }
@@ -391,7 +380,6 @@ impl fmt::Debug for Act<'_> {
             Self::Retry { when, .. } => write!(f, "Retry({when:?})"),
             Self::Bury { .. } => f.write_str("Bury(..)"),
             Self::Release => f.write_str("Release"),
-            Self::Postpone { when } => write!(f, "Postpone({when:?})"),
         }
     }
 }
@@ -432,9 +420,12 @@ pub enum Verdict {
 /// A request to claim jobs, ordered by time, then by id. With `urgent_first`, due urgent jobs come before all
 /// others.
 #[derive(Clone, Copy, Debug)]
-pub struct Claim {
+pub struct Claim<'a> {
     /// Fencing token of all jobs of this claim; never used before.
     pub token: Token,
+    /// The kinds of job that the caller can run. `None`: jobs of all kinds and without one. Otherwise jobs of other kinds
+    /// and without one are not claimed, and a kind is listed once.
+    pub kinds: Option<&'a [KindRoom<'a>]>,
     /// Maximum number of jobs to claim.
     pub max: u32,
     /// Maximum number of due jobs to claim and start at once. They come first.
@@ -448,6 +439,15 @@ pub struct Claim {
     pub lease: Duration,
     /// Whether due urgent jobs come first.
     pub urgent_first: bool,
+}
+
+/// A kind that a [`Claim`] lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KindRoom<'a> {
+    /// See [`NewJob::kind`].
+    pub kind: &'a str,
+    /// Maximum number of its jobs to claim, at least one.
+    pub room: u32,
 }
 
 /// A job that is held under a claim.
@@ -526,11 +526,12 @@ pub struct Turn {
 pub struct Claimed {
     /// Claimed jobs, ordered by time, then by id.
     pub leases: Vec<Lease>,
-    /// The earliest time at which a job of the queue can be claimed and started, including jobs whose leases
-    /// expire: in the past if one can be now, [`StoreTime::NEVER`] if there is none. If due jobs were skipped
-    /// because another transaction has locked them, [`LOCKED_AGAIN`] from now.
+    /// The earliest time at which a job can be claimed and started, including jobs whose leases expire: in the
+    /// past if one can be now, [`StoreTime::NEVER`] if there is none. If due jobs were skipped because another
+    /// transaction has locked them, [`LOCKED_AGAIN`] from now. If the claim lists kinds, only those count of which
+    /// it has claimed fewer jobs than there is room for.
     pub first: StoreTime,
-    /// The due time of the earliest job that is not leased. [`StoreTime::NEVER`] if there is none.
+    /// The due time of the earliest job that is not leased, of the same kinds. [`StoreTime::NEVER`] if there is none.
     pub first_free: StoreTime,
 }
 
@@ -571,7 +572,7 @@ pub fn call_limit(lease: Duration) -> Duration {
 }
 
 /// Figures of a queue, for all processes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoreStats {
     /// Number of unfinished jobs, at most [`COUNT_LIMIT`].
     pub jobs: u32,
@@ -579,6 +580,9 @@ pub struct StoreStats {
     pub due: u32,
     /// Number of dead letters, at most [`COUNT_LIMIT`].
     pub dead: u32,
+    /// Number of jobs of each kind that can be claimed now, at most [`COUNT_LIMIT`] of each, ordered by kind. A kind
+    /// that stays here has no worker.
+    pub due_of_kinds: Vec<(String, u32)>,
     /// Whether the queue is paused.
     pub paused: bool,
     /// Whether at most one job of each key runs at a time.

@@ -61,8 +61,6 @@ pub(crate) struct Attempt<T, S, F, Fut> {
 pub(crate) struct Terms {
     /// The events that drop the handler.
     pub(crate) ends_on: Events,
-    /// The kind of its jobs.
-    pub(crate) kind: Option<&'static str>,
 }
 
 enum Stage<Fut> {
@@ -106,7 +104,7 @@ where
             return None;
         }
         let has_limit = job.limit.is_some();
-        let (job, mut guard) = Claimed::<T>::of(job, control, policy, self.terms.kind)?.lend();
+        let (job, mut guard) = Claimed::<T>::of(job, control, policy)?.lend();
         // The pump that ends the attempt at its time limit tells it by the loss of the lease.
         let ends_on = if has_limit {
             self.terms.ends_on.and(Events::LOST)

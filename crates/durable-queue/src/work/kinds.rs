@@ -5,13 +5,11 @@
 use std::error::Error;
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::mem;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
 use async_pool::AsyncPool;
-use sync_shim::{Clock, Mutex};
 
 use crate::api::kind::{Kind, KindOptions, NoKinds};
 use crate::api::queue::{DurableQueue, ShutDown};
@@ -19,14 +17,13 @@ use crate::engine::claimed::Claimed;
 use crate::engine::command::{Command, Ready};
 use crate::engine::config::Policy;
 use crate::engine::control::Control;
+use crate::engine::lanes::{Lanes, LanesId};
 use crate::engine::policy::JobPolicy;
 use crate::engine::shared::Shared;
 use crate::error::TakeError;
 use crate::store::Store;
 use crate::store::payload::Payload;
 use crate::work::handler::{Attempt, Job};
-use crate::work::lanes::Lanes;
-use crate::work::pace::Pace;
 use crate::work::run::{Dispatch, close_on};
 use crate::work::worker::{Context, NoContext};
 use crate::work::worker::{StartError, Worker, WorkerBuilder, handle};
@@ -67,8 +64,9 @@ impl<H> Table<H> {
         });
     }
 
-    /// Makes the lanes, and tells the pump the policies.
-    fn open(&self, concurrency: usize, policy: &Policy) -> Lanes {
+    /// Adds the lanes, and tells the pump the policies.
+    fn open<S>(&self, concurrency: usize, shared: &Shared<S>) -> LanesId {
+        let policy = &shared.policy;
         for Entry { name, options, .. } in &self.0 {
             let mut kinds = policy.kinds.lock();
             if options.policy == JobPolicy::new() {
@@ -77,10 +75,11 @@ impl<H> Table<H> {
                 kinds.insert(name, Arc::new(options.policy));
             }
         }
-        Lanes::new(self.0.iter().map(|entry| {
+        let lanes = self.0.iter().map(|entry| {
             let limit = entry.options.concurrency.unwrap_or(concurrency);
-            (Some(entry.name), limit.min(concurrency))
-        }))
+            (entry.name, limit.min(concurrency))
+        });
+        shared.control.add_lanes(Lanes::new(lanes))
     }
 }
 
@@ -106,9 +105,10 @@ impl From<NoKinds> for AsyncKinds {
 impl<T: Payload, S: Store, C, B: Into<BlockingKinds>> WorkerBuilder<T, S, C, B> {
     /// Adds the handler of a kind's jobs. It replaces the kind's previous one. [`Kind`] has an example.
     ///
-    /// A job whose kind has no handler here, or which has no kind, counts as a failed attempt: it is retried after the
-    /// back-off, perhaps by a process of a newer version that knows the kind, and is buried after its last attempt, with
-    /// an error that names the kind. So does a payload that the kind's type cannot decode.
+    /// A job whose kind has no handler here, or which has no kind, is not claimed: it waits for a process that has one, and
+    /// costs this one nothing. [`StoreStats::due_of_kinds`](crate::store::StoreStats::due_of_kinds) shows kinds that
+    /// nobody takes. A payload that the kind's type cannot decode is given back:
+    /// [`Builder::unreadable_for`](crate::Builder::unreadable_for).
     ///
     /// The queue's own type is not used: `Vec<u8>` fits all kinds.
     pub fn on<K, E>(
@@ -156,7 +156,7 @@ impl<T: Payload, S: Store, C, B: Into<BlockingKinds>> WorkerBuilder<T, S, C, B> 
         E: Into<Box<dyn Error + Send + Sync>>,
     {
         let erased = move |job: Ready, control: &_, policy: &_| {
-            let job = Claimed::of(job, control, policy, Some(K::NAME))?;
+            let job = Claimed::of(job, control, policy)?;
             handle(&handler, job)
         };
         let (builder, context, kinds) = self.with((), ());
@@ -174,56 +174,10 @@ impl<T: Payload, S: Store, C> WorkerBuilder<T, S, C, BlockingKinds> {
     pub fn start(self) -> Result<Worker<T, S>, StartError> {
         let (builder, _, BlockingKinds(table)) = self.with((), ());
         let shared = Arc::clone(builder.queue.shared());
-        let lanes = table.open(builder.concurrency, &shared.policy);
-        let (batch, lanes) = (builder.batch, Mutex::new(lanes));
-        builder.start_threads(move || work(&shared, &table, &lanes, Pace::new(batch)))
-    }
-}
-
-/// Body of a handler's thread, until the queue ends.
-fn work<S: Store>(
-    shared: &Arc<Shared<S>>,
-    table: &Table<BlockingHandler>,
-    lanes: &Mutex<Lanes>,
-    mut pace: Pace,
-) {
-    let control = &shared.control;
-    let mut done = Vec::new();
-    loop {
-        let is_open = control.is_open();
-        let (next, wide) = {
-            let mut lanes = lanes.lock();
-            if !is_open {
-                lanes.clear(&mut done);
-            }
-            (lanes.next(&mut done), lanes.wide())
-        };
-        let Some((lane, job)) = next else {
-            let spare = control.next_spare(&mut done);
-            let job = spare.map_or_else(
-                || {
-                    let wanted = pace.wanted(1, wide, shared);
-                    let mut one = shared.wait(mem::take(&mut done), wanted, None)?;
-                    Ok::<_, TakeError>(one.pop().expect("at least one job"))
-                },
-                Ok,
-            );
-            let Ok(job) = job else {
-                // Not only when a busy thread looks again.
-                lanes.lock().clear(&mut done);
-                return done.into_iter().for_each(|it| control.command(it));
-            };
-            let now = control.clock.now();
-            let arrival = lanes.lock().arrive(job, now);
-            done.extend(shared.turned_away(arrival));
-            continue;
-        };
-        let size = job.lease.payload.len();
-        let begun = control.clock.now();
-        done.extend((table.0[lane].handler)(job, control, &shared.policy));
-        let took = control.clock.now().saturating_duration_since(begun);
-        lanes.lock().end(lane, took);
-        pace.learn(took, size);
+        let lanes = table.open(builder.concurrency, &shared);
+        builder.start_threads(lanes, move |job| {
+            (table.0[job.lane].handler)(job, &shared.control, &shared.policy)
+        })
     }
 }
 
@@ -238,7 +192,7 @@ impl<T: Payload, S: Store, C, B: Into<AsyncKinds>> WorkerBuilder<T, S, C, B> {
         Fut: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<Box<dyn Error + Send + Sync>> + 'static,
     {
-        let terms = self.terms(Some(K::NAME));
+        let terms = self.terms();
         let (shared, handler) = (Arc::clone(self.queue.shared()), Arc::new(handler));
         let erased = move |job: Ready| -> BoxedAttempt {
             Box::pin(Attempt::<K, S, F, Fut>::new(&shared, &handler, terms, job))
@@ -361,7 +315,7 @@ impl<T: Payload, S: Store, C> WorkerBuilder<T, S, C, AsyncKinds> {
         let limits = builder.limits();
         let queue = builder.queue;
         let shared = queue.shared();
-        let lanes = table.open(limits.handlers, &shared.policy);
+        let lanes = table.open(limits.handlers, shared);
         KindRun {
             dispatch: Dispatch::new(shared, limits, lanes),
             table,
@@ -375,7 +329,7 @@ impl<T: Payload, S: Store, C> WorkerBuilder<T, S, C, AsyncKinds> {
     /// If the pool is full or released.
     pub fn start_async(self, pool: &AsyncPool) -> Result<Worker<T, S>, StartError> {
         let (builder, _, AsyncKinds(table)) = self.with((), ());
-        let lanes = table.open(builder.concurrency, &builder.queue.shared().policy);
+        let lanes = table.open(builder.concurrency, builder.queue.shared());
         builder.start_tasks(pool, lanes, move |lane, job| (table.0[lane].handler)(job))
     }
 }

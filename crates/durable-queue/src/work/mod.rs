@@ -2,7 +2,6 @@
 
 pub(crate) mod handler;
 pub(crate) mod kinds;
-pub(crate) mod lanes;
 pub(crate) mod pace;
 pub(crate) mod run;
 pub(crate) mod set;

@@ -46,22 +46,19 @@ impl Pace {
         self.size = size.max(self.size - self.size / 8);
     }
 
-    /// Number of jobs to claim, of which `own` start at once. At least `wide`, to get past jobs of full lanes.
-    pub(crate) fn wanted<S>(&mut self, own: usize, wide: usize, shared: &Shared<S>) -> Wanted {
-        let is_limited = shared.config.rate.is_some();
-        let wide = if is_limited { 0 } else { wide };
+    /// Number of jobs to claim, of which `own` start at once.
+    pub(crate) fn wanted<S>(&mut self, own: usize, shared: &Shared<S>) -> Wanted {
         let round_trip = shared.control.round_trip();
-        let (more, patience) = if let Some(fixed) = self.fixed.map(NonZeroUsize::get) {
-            let is_wide = wide > fixed.max(own);
-            (fixed, is_wide.then_some(SHORTEST_PATIENCE))
+        let (more, patience) = if let Some(fixed) = self.fixed {
+            (fixed.get(), None)
         } else {
             let patience = (round_trip * 4).max(SHORTEST_PATIENCE);
+            let is_limited = shared.config.rate.is_some();
             (self.adapt(round_trip, is_limited), Some(patience))
         };
-        let most = more.max(wide).max(own);
         Wanted::Spare {
             own,
-            most,
+            most: more.max(own),
             patience,
         }
     }

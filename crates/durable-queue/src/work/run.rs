@@ -6,7 +6,6 @@
 //! 2. While jobs are taken and there is room, a call waits. It, the close and the end of the queue, and the end of the
 //!    grace are events of `set`.
 //! 3. Settles in `done` are sent by the end of the same poll.
-//! 4. If jobs of a line have taken the room of a call, the jobs that the call is given wait in their lines.
 
 use std::error::Error;
 use std::fmt;
@@ -26,12 +25,12 @@ use crate::api::queue::{DurableQueue, ShutDown};
 use crate::engine::calls::{Ticket, Wanted};
 use crate::engine::command::{Command, Ready};
 use crate::engine::control::Control;
+use crate::engine::lanes::LanesId;
 use crate::engine::shared::Shared;
 use crate::error::TakeError;
 use crate::store::Store;
 use crate::store::payload::Payload;
 use crate::work::handler::{Attempt, Job, Terms};
-use crate::work::lanes::Lanes;
 use crate::work::pace::{Flow, Pace};
 use crate::work::set::FutureSet;
 
@@ -61,7 +60,11 @@ where
 {
     pub(crate) fn new(queue: DurableQueue<T, S>, limits: Limits, terms: Terms, handler: F) -> Self {
         Self {
-            dispatch: Dispatch::new(queue.shared(), limits, Lanes::one(limits.handlers)),
+            dispatch: Dispatch::new(
+                queue.shared(),
+                limits,
+                queue.shared().control.lanes_of(queue.marks.kind),
+            ),
             handler: Arc::new(handler),
             terms,
             queue,
@@ -156,7 +159,7 @@ pub(crate) struct Limits {
 pub(crate) struct Dispatch<S: Store, A> {
     shared: Arc<Shared<S>>,
     set: FutureSet<A>,
-    lanes: Lanes,
+    lanes: LanesId,
     /// Of each future in the set, by its number: its lane, and when it was started.
     places: Vec<(usize, Instant)>,
     limits: Limits,
@@ -182,7 +185,7 @@ enum Stage {
 }
 
 impl<S: Store, A> Dispatch<S, A> {
-    pub(crate) fn new(shared: &Arc<Shared<S>>, limits: Limits, lanes: Lanes) -> Self {
+    pub(crate) fn new(shared: &Arc<Shared<S>>, limits: Limits, lanes: LanesId) -> Self {
         Self {
             shared: Arc::clone(shared),
             set: FutureSet::new(),
@@ -213,8 +216,9 @@ impl<S: Store, A> Dispatch<S, A> {
             self.shared.control.wake_at_close(self.event());
             self.stage = Stage::Taking(None);
         }
-        let (done, lanes, places) = (&mut self.done, &mut self.lanes, &self.places);
-        let clock = &self.shared.control.clock;
+        let (done, lanes, places) = (&mut self.done, self.lanes, &self.places);
+        let control = &self.shared.control;
+        let clock = &control.clock;
         if self.set.len() == 0 {
             self.flow.restart(clock.now());
         }
@@ -222,11 +226,10 @@ impl<S: Store, A> Dispatch<S, A> {
         self.set.poll_woken(|number, ack| {
             let (lane, begun) = places[number];
             done.extend(ack);
-            lanes.end(lane, clock.now().saturating_duration_since(begun));
+            control.ended(lanes, lane, clock.now().saturating_duration_since(begun));
             flow.end();
         });
         self.take_jobs(has_event, &mut start);
-        self.run_next(&mut start);
         let now = self.shared.control.clock.now();
         self.flow.pass(now, &mut self.pace);
         self.go_on()
@@ -246,51 +249,38 @@ impl<S: Store, A> Dispatch<S, A> {
                 return;
             };
             self.stage = Stage::Taking(None);
-            self.arrive(given.into_iter().flatten());
-            self.run_next(start);
+            for job in given.into_iter().flatten() {
+                self.run(job, start);
+            }
         }
         // A call that waits would be given them, so there is none.
         while self.room() > 0
-            && let Some(job) = self.shared.control.next_spare(&mut self.done)
+            && let Some(job) = self.shared.control.next_spare(self.lanes, &mut self.done)
         {
-            self.arrive([job]);
-            self.run_next(start);
+            self.run(job, start);
         }
     }
 
-    /// Starts jobs that have arrived, as far as there is room. If the queue is closed by now, they are released by their
-    /// first polls.
-    fn run_next(&mut self, start: &mut impl FnMut(usize, Ready) -> A)
+    /// Starts a job. If the queue is closed by now, its first poll releases it.
+    fn run(&mut self, job: Ready, start: &mut impl FnMut(usize, Ready) -> A)
     where
         A: Future<Output = Option<Command>>,
     {
-        while self.room() > 0
-            && let Some((lane, job)) = self.lanes.next(&mut self.done)
-        {
-            let clock = &self.shared.control.clock;
-            let begun = clock.now();
-            let (number, ended) = self.set.start(start(lane, job));
-            if let Some(ack) = ended {
-                self.done.extend(ack);
-                let took = clock.now().saturating_duration_since(begun);
-                self.lanes.end(lane, took);
-                self.flow.end();
-                continue;
-            }
-            if number == self.places.len() {
-                self.places.push((lane, begun));
-            }
-            self.places[number] = (lane, begun);
+        self.pace.learn_size(job.lease.payload.len());
+        let control = &self.shared.control;
+        let (lane, begun) = (job.lane, control.clock.now());
+        let (number, ended) = self.set.start(start(lane, job));
+        if let Some(ack) = ended {
+            self.done.extend(ack);
+            let took = control.clock.now().saturating_duration_since(begun);
+            control.ended(self.lanes, lane, took);
+            self.flow.end();
+            return;
         }
-    }
-
-    fn arrive(&mut self, jobs: impl IntoIterator<Item = Ready>) {
-        for job in jobs {
-            self.pace.learn_size(job.lease.payload.len());
-            let now = self.shared.control.clock.now();
-            let arrival = self.lanes.arrive(job, now);
-            self.done.extend(self.shared.turned_away(arrival));
+        if number == self.places.len() {
+            self.places.push((lane, begun));
         }
+        self.places[number] = (lane, begun);
     }
 
     fn room(&self) -> usize {
@@ -300,20 +290,11 @@ impl<S: Store, A> Dispatch<S, A> {
     /// The part that is independent of the type of the futures, but for their drop.
     fn go_on(&mut self) -> Poll<Result<ShutDown, TakeError>> {
         if let Stage::Taking(call) = self.stage {
-            let (room, wide) = (self.room(), self.lanes.wide());
-            let call = match call {
-                // Jobs of the lines have taken the room that the call was for.
-                Some((ticket, _)) if room == 0 => {
-                    let given = self.shared.control.leave(ticket);
-                    self.arrive(given);
-                    None
-                }
-                call => call,
-            };
+            let room = self.room();
             let Self { shared, pace, .. } = self;
-            let wanted = || pace.wanted(room, wide, shared);
+            let wanted = || pace.wanted(room, shared);
             let (done, event) = (&mut self.done, self.set.event());
-            match shared.ask_for(call, room, wanted, done, event) {
+            match shared.ask_for(call, room, self.lanes, wanted, done, event) {
                 Ok(call) => self.stage = Stage::Taking(call),
                 Err(_) => self.begin_to_end(),
             }
@@ -358,7 +339,6 @@ impl<S: Store, A> Dispatch<S, A> {
 
     /// Begins the grace of the running handlers.
     fn begin_to_end(&mut self) {
-        self.lanes.clear(&mut self.done);
         let clock = &self.shared.control.clock;
         let until = self.limits.grace.and_then(|grace| clock.after(grace));
         let grace = Deadline::new(until);
@@ -385,6 +365,7 @@ impl<S: Store> Shared<S> {
         &self,
         call: Option<(Ticket, usize)>,
         room: usize,
+        lanes: LanesId,
         wanted: impl FnOnce() -> Wanted,
         done: &mut Vec<Command>,
         event: std::task::Waker,
@@ -404,7 +385,7 @@ impl<S: Store> Shared<S> {
             None if room == 0 => Ok(None),
             None => {
                 let acks = mem::take(done);
-                let asked = control.ask(acks, wanted(), Waiter::Task(event));
+                let asked = control.ask(acks, lanes, wanted(), Waiter::Task(event));
                 asked.map(|ticket| Some((ticket, room)))
             }
         }
@@ -423,7 +404,6 @@ impl<S: Store, A> Drop for Dispatch<S, A> {
         if let Stage::Taking(Some((ticket, _))) = self.stage {
             self.shared.leave(Some(ticket));
         }
-        self.lanes.clear(&mut self.done);
         self.shared.send(&mut self.done);
         self.set_stage(Stage::New);
         self.set.clear();

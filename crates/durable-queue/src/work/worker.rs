@@ -24,13 +24,13 @@ use crate::engine::command::Command;
 use crate::engine::command::Ready;
 #[cfg(doc)]
 use crate::engine::config::{MOST_JOBS, SHORTEST_PATIENCE};
+use crate::engine::lanes::LanesId;
 use crate::engine::shared::Shared;
 use crate::engine::signals::Events;
 use crate::error::{TakeError, with_causes};
 use crate::store::Store;
 use crate::store::payload::Payload;
 use crate::work::handler::{Attempt, Job, Pooled, Terms};
-use crate::work::lanes::Lanes;
 use crate::work::pace::Pace;
 use crate::work::run::{Dispatch, Limits, Run};
 
@@ -210,11 +210,15 @@ impl<T: Payload, S: Store, C, K> WorkerBuilder<T, S, C, K> {
         }
     }
 
-    pub(crate) fn terms(&self, kind: Option<&'static str>) -> Terms {
-        Terms {
-            ends_on: self.ends_on,
-            kind,
-        }
+    /// What a single handler runs.
+    fn lanes(&self) -> LanesId {
+        let queue = &self.queue;
+        queue.shared().control.lanes_of(queue.marks.kind)
+    }
+
+    pub(crate) fn terms(&self) -> Terms {
+        let ends_on = self.ends_on;
+        Terms { ends_on }
     }
 
     /// Replaces the context and the kinds, and returns the previous ones.
@@ -252,21 +256,28 @@ impl<T: Payload, S: Store> WorkerBuilder<T, S> {
         F: Fn(&Claimed<T>) -> Result<(), E> + Send + Sync + 'static,
         E: Into<Box<dyn Error + Send + Sync>>,
     {
-        let (batch, kind) = (self.batch, self.queue.marks.kind);
+        let lanes = self.lanes();
         // A handle of its own would keep the queue open after the worker's drop.
         let shared = Arc::clone(self.queue.shared());
-        self.start_threads(move || work(&shared, &handler, Pace::new(batch), kind))
+        self.start_threads(lanes, move |job| {
+            let job = Claimed::of(job, &shared.control, &shared.policy)?;
+            handle(&handler, job)
+        })
     }
 }
 
 impl<T: Payload, S: Store, C, K> WorkerBuilder<T, S, C, K> {
-    /// Runs `work` on each thread of a pool.
+    /// Runs jobs by `run` on the threads of a pool.
     pub(crate) fn start_threads(
         self,
-        work: impl Fn() + Send + Sync + 'static,
+        lanes: LanesId,
+        run: impl Fn(Ready) -> Option<Command> + Send + Sync + 'static,
     ) -> Result<Worker<T, S>, StartError> {
         let Self {
-            queue, concurrency, ..
+            queue,
+            concurrency,
+            batch,
+            ..
         } = self;
         let pool = Pool::builder()
             .capacity(concurrency)
@@ -274,10 +285,11 @@ impl<T: Payload, S: Store, C, K> WorkerBuilder<T, S, C, K> {
             .name(queue.name())
             .build()
             .map_err(|error| StartError(with_causes(&error)))?;
-        let work = Arc::new(work);
+        let run = Arc::new(run);
         for _ in 0..concurrency {
-            let work = Arc::clone(&work);
-            if let Err(error) = pool.submit(move || work()) {
+            let (shared, run) = (Arc::clone(queue.shared()), Arc::clone(&run));
+            let work = move || work(&shared, lanes, Pace::new(batch), &*run);
+            if let Err(error) = pool.submit(work) {
                 queue.close();
                 pool.release();
                 return Err(StartError(with_causes(&error)));
@@ -291,7 +303,7 @@ impl<T: Payload, S: Store, C, K> WorkerBuilder<T, S, C, K> {
     pub(crate) fn start_tasks<A>(
         self,
         pool: &AsyncPool,
-        lanes: Lanes,
+        lanes: LanesId,
         attempt: impl Fn(usize, Ready) -> A + Send + 'static,
     ) -> Result<Worker<T, S>, StartError>
     where
@@ -357,7 +369,7 @@ impl<T: Payload, S: Store> WorkerBuilder<T, S> {
         Fut: Future<Output = Result<(), E>>,
         E: Into<Box<dyn Error + Send + Sync>>,
     {
-        let (limits, terms) = (self.limits(), self.terms(self.queue.marks.kind));
+        let (limits, terms) = (self.limits(), self.terms());
         Run::new(self.queue, limits, terms, handler)
     }
 
@@ -395,10 +407,7 @@ impl<T: Payload, S: Store> WorkerBuilder<T, S> {
         Fut: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<Box<dyn Error + Send + Sync>> + 'static,
     {
-        let (terms, lanes) = (
-            self.terms(self.queue.marks.kind),
-            Lanes::one(self.concurrency),
-        );
+        let (terms, lanes) = (self.terms(), self.lanes());
         let (shared, handler) = (Arc::clone(self.queue.shared()), Arc::new(handler));
         let attempt = move |_, job| Attempt::new(&shared, &handler, terms, job);
         self.start_tasks(pool, lanes, attempt)
@@ -440,35 +449,32 @@ impl<T: Payload, S: Store, C: Clone> WorkerBuilder<T, S, Context<C>> {
     }
 }
 
-/// Body of a handler's thread, until the queue ends.
-fn work<T, S, E>(
+/// Body of a handler's thread, until the queue ends. `run` returns an acknowledgement, if the job is done.
+fn work<S: Store>(
     shared: &Arc<Shared<S>>,
-    handler: &impl Fn(&Claimed<T>) -> Result<(), E>,
+    lanes: LanesId,
     mut pace: Pace,
-    kind: Option<&str>,
-) where
-    T: Payload,
-    S: Store,
-    E: Into<Box<dyn Error + Send + Sync>>,
-{
+    run: &impl Fn(Ready) -> Option<Command>,
+) {
     let control = &shared.control;
     let mut done = Vec::new();
     loop {
-        let spare = control.next_spare(&mut done);
+        let spare = control.next_spare(lanes, &mut done);
         let job = spare.map_or_else(
             || {
-                let wanted = pace.wanted(1, 0, shared);
-                let mut one = shared.wait(mem::take(&mut done), wanted, None)?;
+                let wanted = pace.wanted(1, shared);
+                let mut one = shared.wait(mem::take(&mut done), lanes, wanted, None)?;
                 Ok::<_, TakeError>(one.pop().expect("at least one job"))
             },
             Ok,
         );
         let Ok(job) = job else { return };
-        let size = job.lease.payload.len();
+        let (lane, size) = (job.lane, job.lease.payload.len());
         let begun = control.clock.now();
-        let job = Claimed::of(job, control, &shared.policy, kind);
-        done.extend(job.and_then(|job| handle(handler, job)));
-        pace.learn(control.clock.now().saturating_duration_since(begun), size);
+        done.extend(run(job));
+        let took = control.clock.now().saturating_duration_since(begun);
+        control.ended(lanes, lane, took);
+        pace.learn(took, size);
     }
 }
 

@@ -250,6 +250,7 @@ fn a_text_that_cannot_be_read_is_shown_as_no_failure() {
     let act = Act::Retry {
         when: When::NOW,
         failures: Some("of a later version"),
+        counts: true,
     };
     let settle = stolen[0].settle(act);
     queue.store().turn("queue", &[settle], None).unwrap();

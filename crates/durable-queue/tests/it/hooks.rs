@@ -1,15 +1,14 @@
 //! Hooks around pushes and attempts.
 
-use std::borrow::Cow;
 use std::io;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 use durable_queue::{
-    AttemptEnd, AttemptHook, AttemptStart, Cancelled, Claimed, DecodeError, DurableQueue,
-    EncodeError, ErrorKind, Hooks, JobPolicy, Kind, LEASE, LONGEST_CONTEXT, Merge, Outcome,
-    Payload, Push, Pushed, Retried, ShutDown, StoreTime, When, Worker,
+    AttemptEnd, AttemptHook, AttemptStart, Cancelled, Claimed, DurableQueue, ErrorKind, Hooks,
+    JobPolicy, LEASE, LONGEST_CONTEXT, Merge, Outcome, Push, Pushed, Retried, ShutDown, StoreTime,
+    When, Worker,
 };
 use durable_queue_testing::{Call, Fault, SimStore};
 use testkit::block_on;
@@ -231,7 +230,7 @@ fn the_batch_of_an_acknowledging_take_is_observed() {
 }
 
 #[testkit::test]
-fn an_undecodable_job_is_a_failed_attempt() {
+fn an_undecodable_job_is_unreadable_and_counts_no_attempt() {
     let (time, recorder) = (Time::new(), Recorder::default());
     let bytes: DurableQueue<Vec<u8>, _> = DurableQueue::new("queue", time.sim());
     bytes.push(vec![0xff], When::NOW).unwrap();
@@ -241,7 +240,12 @@ fn an_undecodable_job_is_a_failed_attempt() {
     assert_eq!(*queue.take().unwrap(), "good");
     let events = recorder.take();
     assert_eq!(events[1], "started 1, 0ns late, None");
-    assert!(events[2].starts_with("Failed in 0ns, Some(Buried), Some"));
+    assert!(
+        events[2].starts_with("Unreadable in 0ns, None, Some"),
+        "{}",
+        events[2]
+    );
+    assert_eq!(bytes.list(None, 10).unwrap()[0].attempts, 0);
 }
 
 /// Runs a job of each kind of handler.
@@ -454,41 +458,6 @@ fn a_future_that_its_time_limit_drops_ends_its_hook_as_lost() {
     assert_eq!(events[6..8], ["enter", "leave"]);
     assert_eq!(events.len(), 9);
     assert!(events.last().unwrap().starts_with("Lost in "), "{events:?}");
-}
-
-/// A text, of kind `mail`.
-struct Mail(String);
-
-impl Payload for Mail {
-    fn encode(&self) -> Result<Cow<'_, [u8]>, EncodeError> {
-        self.0.encode()
-    }
-
-    fn decode(bytes: Vec<u8>) -> Result<Self, DecodeError> {
-        String::decode(bytes).map(Self)
-    }
-}
-
-impl Kind for Mail {
-    const NAME: &'static str = "mail";
-}
-
-#[testkit::test]
-fn a_job_without_a_handler_for_its_kind_is_a_failed_attempt() {
-    let (time, recorder) = (Time::new(), Recorder::default());
-    let builder = time.builder(time.sim()).hooks(recorder.clone());
-    let queue = builder.max_attempts(1).build().unwrap();
-    queue.push(job("a"), When::NOW).unwrap();
-    let worker = Worker::builder(queue.clone()).on(|_: &Claimed<Mail>| Ok::<(), io::Error>(()));
-    let worker = worker.start().unwrap();
-    while queue.store_stats().unwrap().jobs > 0 {
-        thread::yield_now();
-    }
-    assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
-    let events = recorder.take();
-    let error = "no handler of this worker takes jobs without a kind";
-    let ended = format!("Failed in 0ns, Some(Buried), Some({error:?})");
-    assert_eq!(events[1..], ["started 1, 0ns late, None".to_owned(), ended]);
 }
 
 #[testkit::test]

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use durable_queue::internals::{
-    CANCEL_PAUSE, FIRST_LOOK, LINE, LONGEST_LOOK, MOST_FAILURES, PUMP_THREADS,
+    CANCEL_PAUSE, FIRST_LOOK, LONGEST_LOOK, MOST_FAILURES, PUMP_THREADS,
 };
 use durable_queue::store::COUNT_LIMIT;
-use durable_queue::{HORIZON, LEASE, LONGEST_RESULT};
+use durable_queue::{HORIZON, LEASE, LONGEST_RESULT, UNREADABLE};
 
 #[test]
 fn the_readme_contains_the_numbers_of_the_code() {
@@ -24,7 +24,7 @@ fn the_readme_contains_the_numbers_of_the_code() {
             CANCEL_PAUSE,
             millis(100),
         ),
-        ("expected to start within a second", LINE, second),
+        ("a dead letter after a day", UNREADABLE, second * 86_400),
         ("at first after 10 ms", FIRST_LOOK, millis(10)),
         ("up to once a second", LONGEST_LOOK, second),
     ] {

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use durable_queue::{
     Cancelled, DurableQueue, Put, Retried, Schedule, ScheduleError, SettleError, ShutDown, Store,
-    StoreTime,
+    StoreTime, UNREADABLE,
 };
 use durable_queue_testing::{Call, Fault, ManualStoreClock, SimStore};
 use jiff::Timestamp;
+use sync_shim::Clock;
 
 use crate::support::{LONG, SECOND, Time, job, on_thread};
 
@@ -412,7 +413,7 @@ fn a_run_whose_acknowledgement_has_no_response_is_not_duplicated() {
 }
 
 #[testkit::test]
-fn a_job_whose_schedule_cannot_be_parsed_is_buried() {
+fn a_job_whose_schedule_cannot_be_read_stays_for_a_day_and_is_then_buried() {
     let time = Time::new();
     let queue = time.queue(time.sim());
     let newer = durable_queue::NewJob {
@@ -428,11 +429,21 @@ fn a_job_whose_schedule_cannot_be_parsed_is_buried() {
     queue.store().enqueue("queue", &[newer]).unwrap();
     time.clock.advance(SECOND);
     let taker = on_thread(&queue, |queue| queue.take().unwrap_err().is_shut_down());
-    while queue.dead(None, 10).unwrap().is_empty() {
-        std::thread::yield_now();
+    let listed = || queue.list(None, 10).unwrap();
+    // Other processes may read it.
+    let begin = time.clock.now();
+    while !listed().is_empty() {
+        time.clock.wait_for_sleepers(1);
+        time.clock.advance(SECOND * 60);
     }
+    assert!(time.clock.now() - begin >= UNREADABLE);
     assert_eq!(queue.shutdown(LONG), ShutDown::Finished);
     assert!(taker.join().unwrap());
     let dead = queue.dead(None, 10).unwrap();
     assert_eq!(dead[0].schedule.as_deref(), Some("at full moon"));
+    assert_eq!(dead[0].attempts, 0);
+    assert_eq!(
+        dead[0].error,
+        "the job's schedule cannot be parsed by this process"
+    );
 }

@@ -166,7 +166,7 @@ fn a_job_whose_holders_die_is_buried_after_the_last_attempt() {
 
 /// As in a rolling deployment: the older version cannot decode payloads of the newer one.
 #[testkit::test]
-fn an_undecodable_payload_is_retried_until_a_process_can_decode_it() {
+fn an_undecodable_payload_costs_no_attempt_and_a_process_that_can_decode_it_gets_it() {
     let time = Time::new();
     let sim = time.sim();
     let builder = || DurableQueue::<Vec<u8>, _>::builder("queue", sim.clone());
@@ -180,19 +180,20 @@ fn an_undecodable_payload_is_retried_until_a_process_can_decode_it() {
     assert_eq!(newer.store_stats().unwrap().dead, 0);
     time.clock.advance(SECOND);
     let taken = newer.take().unwrap();
-    assert_eq!((taken.id(), taken.attempt()), (id, 2));
+    assert_eq!((taken.id(), taken.attempt()), (id, 1));
     taken.ack().unwrap();
 }
 
 #[testkit::test]
-fn a_payload_that_no_process_can_decode_is_buried_after_the_last_attempt() {
+fn a_payload_that_no_process_can_decode_is_buried_after_its_time() {
     let time = Time::new();
     let sim = time.sim();
     let builder = DurableQueue::<Vec<u8>, _>::builder("queue", sim.clone());
     let bytes = builder.clock(time.clock.clone()).build().unwrap();
     bytes.push(b"\xff\xff".to_vec(), When::NOW).unwrap();
-    let queue = time.builder(sim).max_attempts(2).build().unwrap();
-    for _ in 0..2 {
+    let builder = time.builder(sim).max_attempts(1);
+    let queue = builder.unreadable_for(SECOND * 2).build().unwrap();
+    for _ in 0..3 {
         assert!(queue.dead(None, 1).unwrap().is_empty());
         queue.push(job("text"), When::NOW).unwrap();
         let taken = queue.take().unwrap();
@@ -203,7 +204,7 @@ fn a_payload_that_no_process_can_decode_is_buried_after_the_last_attempt() {
     let dead = queue.dead(None, 10).unwrap();
     assert_eq!((dead.len(), &dead[0].payload[..]), (1, &b"\xff\xff"[..]));
     assert!(dead[0].error.contains("utf-8"), "{}", dead[0].error);
-    assert_eq!(dead[0].attempts, 2);
+    assert_eq!(dead[0].attempts, 0);
 }
 
 /// The value of a [`Touchy`] that cannot be encoded.
@@ -312,8 +313,8 @@ fn json_of_another_shape_fails_without_being_quoted() {
     let text = text.clock(time.clock.clone()).build().unwrap();
     text.push(Json(job("hunter2")), When::NOW).unwrap();
     let numbers = DurableQueue::<Json<u32>, _>::builder("queue", sim);
-    let numbers = numbers.clock(time.clock.clone()).max_attempts(1);
-    let numbers = numbers.build().unwrap();
+    let numbers = numbers.clock(time.clock.clone());
+    let numbers = numbers.unreadable_for(Duration::ZERO).build().unwrap();
     numbers.push(Json(7), When::NOW).unwrap();
     let taken = numbers.take().unwrap();
     assert_eq!(*taken, Json(7));

@@ -1,45 +1,10 @@
-//! The simulated store fulfils the contract, so tests that use it are representative.
+//! The simulated store on other threads. Its conformance is tested in its crate.
 
-use std::time::Duration;
-
-use durable_queue_testing::conformance::Fixture;
 use durable_queue_testing::{ManualStoreClock, SimStore};
 use durable_queue_tests::anywhere::works_on_any_thread;
 use sync_shim::ManualClock;
 
-struct Sim {
-    store: SimStore,
-    clock: ManualStoreClock,
-}
-
-fn sim() -> Sim {
-    let clock = ManualStoreClock::new(&ManualClock::new());
-    Sim {
-        store: SimStore::new(clock.clone()),
-        clock,
-    }
-}
-
-impl Fixture for Sim {
-    type Store = SimStore;
-
-    fn store(&self) -> &SimStore {
-        &self.store
-    }
-
-    fn advance(&self, by: Duration) {
-        self.clock.advance(by);
-    }
-
-    fn another(&self) -> SimStore {
-        self.store.clone()
-    }
-}
-
-durable_queue_testing::conformance_tests!(sim);
-durable_queue_testing::conformance_tests!(limits sim);
-
 #[test]
 fn a_simulated_store_works_on_any_thread() {
-    works_on_any_thread(|| sim().store);
+    works_on_any_thread(|| SimStore::new(ManualStoreClock::new(&ManualClock::new())));
 }

@@ -64,8 +64,8 @@ impl Count {
     }
 }
 
-/// A thread ends the job of a full kind while another brings the next job of the kind: one of them runs it. Time stands
-/// still, so no job that was postponed would come back.
+/// A thread ends the job of a full kind while another waits for jobs: the next job of the kind is claimed and runs. Time
+/// stands still, so no safety net finds it.
 #[testkit::model(preemptions = 1)]
 fn the_end_of_a_job_racing_one_that_waits_for_its_kind_runs_it() {
     let world = world();
@@ -87,7 +87,7 @@ fn the_end_of_a_job_racing_one_that_waits_for_its_kind_runs_it() {
     assert_eq!(world.left(), 0);
 }
 
-/// The call of a run is served while a waiting job takes its room: no job is lost, and the kind is not exceeded.
+/// The same for a run, whose call waits while its only job of the kind ends.
 #[testkit::model(preemptions = 2)]
 fn a_run_whose_waiting_job_starts_racing_its_call_runs_both() {
     let world = world();

@@ -166,6 +166,7 @@ fn take_and_ack(queue: &Queue) -> u8 {
 fn steal(store: &SimStore) -> usize {
     let claim = Claim {
         token: Token::random(),
+        kinds: None,
         max: 1,
         start: 1,
         ahead: 0,

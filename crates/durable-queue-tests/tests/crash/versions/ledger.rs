@@ -15,7 +15,7 @@ pub(super) enum Fate {
     Once,
     /// A failed attempt, then a successful one.
     Again,
-    /// Attempts that fail because the payload cannot be decoded, then a successful one.
+    /// Given back by processes that cannot decode the payload, then one successful attempt, the first.
     AfterRefusals,
     /// A successful attempt after any number of failed ones: a push may be merged into a job that has failed.
     Serial,
@@ -125,9 +125,8 @@ impl Ledger {
             .map(|entry| entry.attempt)
             .collect();
         let is_good = match fate {
-            Fate::Once => counts == [1, 0, 1] && attempts == [1],
+            Fate::Once | Fate::AfterRefusals => counts == [1, 0, 1] && attempts == [1],
             Fate::Again => counts == [2, 1, 1] && attempts == [1, 2],
-            Fate::AfterRefusals => counts == [1, 0, 1] && attempts.iter().all(|it| *it > 1),
             Fate::Serial => counts[2] == 1 && counts[0] == 1 + counts[1],
             Fate::Redriven => counts == [2, 1, 1] && attempts == [1, 1],
             // It may have failed before it was merged.

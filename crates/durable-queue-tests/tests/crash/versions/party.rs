@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const HORIZON: Duration = Duration::from_secs(3);
 /// The delay of a failed job: long enough for another process to start in the meantime, on most machines.
 const RETRY: Duration = Duration::from_millis(1_500);
-/// The first delay of a job whose payload cannot be decoded. It doubles each time.
+/// The first delay of a job that has failed. It doubles each time.
 const BACK_OFF: Duration = Duration::from_millis(200);
 /// A process of the older version may take such a job again and again.
 const ATTEMPTS: u32 = 1_000;
@@ -196,7 +196,7 @@ impl<const NEW: bool, S: Store> Process<NEW, S> {
                 let job = jobs.iter().find(|listed| listed.id == id(job));
                 job.map_or_else(
                     || "none 0".to_owned(),
-                    |job| format!("{:?} {}", job.state, job.attempts),
+                    |job| format!("{:?} {}", job.state, job.failures().len()),
                 )
             }
             ["left", name] => {

@@ -329,7 +329,7 @@ impl Play<'_> {
         jobs.collect()
     }
 
-    /// Makes the jobs due while only `old` takes jobs, and waits until it has failed to decode each.
+    /// Makes the jobs due while only `old` takes jobs, and waits until it has given each back, because it cannot decode it.
     fn refuse_unknown(&self, old: &mut Process, jobs: &[Parked]) {
         for Parked { label, id } in jobs {
             assert_eq!(old.ask(&format!("reset jobs {id}")), "moved", "{label}");
@@ -340,8 +340,8 @@ impl Play<'_> {
         }
     }
 
-    /// Runs the jobs in a process that can decode them. Resets them after each failure: the next attempt may
-    /// be a minute away, and a process of the older version may take the job again.
+    /// Runs the jobs in a process that can decode them. Resets them meanwhile: a process of the older version may take
+    /// the job again, and give it back for a minute.
     fn run_unknown(&mut self, new: &mut Process, jobs: Vec<Parked>) {
         for Parked { label, id } in jobs {
             self.until(&format!("end of {label}"), |ledger| {

@@ -1,5 +1,6 @@
 //! Jobs claimed but not started, by due time.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use delay_queue::DelayHeap;
@@ -18,29 +19,50 @@ pub(super) struct Ahead {
 }
 
 #[derive(Default)]
-pub(super) struct AheadJobs(DelayHeap<Ahead>);
+pub(super) struct AheadJobs {
+    jobs: DelayHeap<Ahead>,
+    /// Number of jobs of each kind.
+    of_kinds: BTreeMap<String, usize>,
+}
 
 impl AheadJobs {
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.jobs.len()
     }
 
     pub(super) fn push(&mut self, job: Ahead, at: StoreTime) {
-        self.0.push(job, key(at));
+        if let Some(kind) = &job.lease.kind {
+            *self.of_kinds.entry(kind.clone()).or_default() += 1;
+        }
+        self.jobs.push(job, key(at));
+    }
+
+    pub(super) fn of_kind(&self, kind: &str) -> usize {
+        self.of_kinds.get(kind).copied().unwrap_or(0)
+    }
+
+    fn pop(&mut self) -> Option<Ahead> {
+        let job = self.jobs.pop()?.value;
+        if let Some(kind) = &job.lease.kind
+            && let Some(count) = self.of_kinds.get_mut(kind)
+        {
+            *count -= 1;
+        }
+        Some(job)
     }
 
     pub(super) fn count_due(&mut self, now: StoreTime) -> usize {
-        self.0.count_ready(key(now), usize::MAX)
+        self.jobs.count_ready(key(now), usize::MAX)
     }
 
     pub(super) fn next_after(&mut self, now: StoreTime) -> Option<StoreTime> {
-        let next = self.0.next_after(key(now))?;
+        let next = self.jobs.next_after(key(now))?;
         Some(StoreTime::from_micros((next ^ SIGN).cast_signed()))
     }
 
     /// Removes the first `count` jobs.
     pub(super) fn take(&mut self, count: usize) -> impl Iterator<Item = Ahead> {
-        (0..count).map_while(|_| Some(self.0.pop()?.value))
+        (0..count).map_while(|_| self.pop())
     }
 
     /// Removes the first `count` jobs, and returns those whose leases are live. Any process can claim the

@@ -65,7 +65,7 @@ fn the_first_pass_watches_the_store_before_it_claims_even_if_it_began_before_the
     let (_queue, mut pump) = queue(&clock);
     for (now, plan) in [(began, false), (clock.now(), true)] {
         let mut orders = pump.shared.control.collect(now);
-        orders.demand = 1;
+        orders.demand.jobs = 1;
         let made = pump.act(orders, now);
         assert_eq!(matches!(made, Plan::Turn(_)), plan, "{made:?}");
         assert!(pump.watch.is_some());

@@ -1,5 +1,6 @@
 //! Effects of the store's response to a turn.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use sync_shim::Clock;
@@ -17,7 +18,9 @@ use crate::engine::shared::Shared;
 use crate::engine::signals::{Events, Signals};
 use crate::engine::stats::Counters;
 use crate::engine::time_limit::TimeLimit;
+use crate::engine::unread::Unread;
 use crate::error::SettleError;
+use crate::store::failures::Failed;
 use crate::store::offset::Offset;
 use crate::store::schedule::UnreadableSchedule;
 use crate::store::{Lease, Store, Turn, Verdict};
@@ -140,7 +143,13 @@ impl<S: Store> Pump<S> {
             let own = policies.of(&lease);
             let is_spent = lease.attempts > policies.max_attempts(own.as_deref());
             let refused = match next {
-                Some(Err(UnreadableSchedule)) => Some(Wish::Reject(UnreadableSchedule.to_string())),
+                Some(Err(UnreadableSchedule)) => {
+                    let now = self.shared.control.clock.now();
+                    let before = lease.failures.as_deref().map(Arc::from);
+                    let error = UnreadableSchedule.to_string();
+                    let failed = Failed::new(before, now, lease.due, lease.attempts, error);
+                    Some(Wish::Unreadable(Box::new(Unread::new(failed))))
+                }
                 Some(Ok(Some(next))) if is_spent => Some(Wish::Again(next.into())),
                 // Its holders have died with it, one after the other.
                 _ if is_spent => Some(Wish::Reject(SPENT.to_owned())),
@@ -178,6 +187,7 @@ impl<S: Store> Pump<S> {
                 .map(|(observer, store_now, now)| observer.hand_out(lease.due, *store_now, *now));
             supplied.push(Ready {
                 lease,
+                lane: 0,
                 signals,
                 policy: own,
                 limit,
