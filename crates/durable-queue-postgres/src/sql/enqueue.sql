@@ -158,7 +158,8 @@ LANGUAGE sql VOLATILE AS $$
     SELECT p_schedule IS NOT NULL AND NOT p_delay AND p_at <= SCHEMA.clock()
 $$;
 
--- Inserts jobs one by one. `p_merges`: 0 keep, 1 earliest, 2 latest, 3 debounce. `p_mosts`: the bound of a
+-- Inserts jobs one by one, in the order of their keys: two calls that lock rows of the same keys wait for each other, but
+-- never in a circle. Jobs of one key stay in their order, and new ids are in the order of the jobs. `p_merges`: 0 keep, 1 earliest, 2 latest, 3 debounce. `p_mosts`: the bound of a
 -- debounce, or null. A merge without a schedule keeps the job's schedule, and one that is not urgent keeps
 -- the job's urgency. A push with a schedule that comes after its time changes no job, because that run may be
 -- done already; so the clock is read after the job is locked. `p_tell`: whether to notify; null if the
@@ -181,15 +182,31 @@ DECLARE
     v_old record;
     v_begun record;
     v_is_begun boolean;
+    -- The results, by the numbers of the jobs.
+    v_ids bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(p_times)]);
+    v_puts smallint[] := array_fill(NULL::smallint, ARRAY[cardinality(p_times)]);
+    v_dues bigint[] := v_ids;
     v_merged boolean := false;
     v_frees_place boolean := false;
 BEGIN
     FOR v_new IN
-        SELECT * FROM unnest(p_times, p_delays, p_payloads, p_keys, p_merges, p_mosts, p_most_delays,
-                p_schedules, p_urgents, p_kinds, p_options)
-            WITH ORDINALITY AS a(time, delay, payload, key, merge, most, most_delay, schedule, urgent, kind,
-                options, ord)
-        ORDER BY a.ord
+        WITH numbered AS MATERIALIZED (
+            -- A job that will be merged needs no id, unless the other one is about to end.
+            SELECT a.*, CASE WHEN a.is_new THEN nextval('SCHEMA.job_id_seq') END AS id
+            FROM (
+                SELECT a.*, a.key IS NULL OR row_number() OVER (PARTITION BY a.key ORDER BY a.ord) = 1
+                    AND NOT EXISTS (
+                        SELECT FROM SCHEMA.job j WHERE j.queue = v_queue AND j.key = a.key
+                            AND (j.run = 0 OR a.schedule IS NOT NULL AND j.schedule IS NOT NULL)
+                    ) AS is_new
+                FROM unnest(p_times, p_delays, p_payloads, p_keys, p_merges, p_mosts, p_most_delays,
+                        p_schedules, p_urgents, p_kinds, p_options)
+                    WITH ORDINALITY AS a(time, delay, payload, key, merge, most, most_delay, schedule, urgent, kind,
+                        options, ord)
+                ORDER BY a.ord
+            ) a
+        )
+        SELECT * FROM numbered n ORDER BY n.key, n.ord
     LOOP
         v_at := SCHEMA.resolve(v_now, v_new.time, v_new.delay);
         v_most := coalesce(SCHEMA.resolve(v_now, v_new.most, v_new.most_delay), c_never);
@@ -214,8 +231,8 @@ BEGIN
             ELSE
                 o_put := 0;
                 o_due := least(v_at, v_most);
-                INSERT INTO SCHEMA.job AS j (queue, due, at, most, key, payload, schedule, urgent, kind, options)
-                VALUES (v_queue, o_due, o_due, v_most, v_new.key, v_new.payload, v_new.schedule, v_new.urgent,
+                INSERT INTO SCHEMA.job AS j (id, queue, due, at, most, key, payload, schedule, urgent, kind, options)
+                VALUES (coalesce(v_new.id, nextval('SCHEMA.job_id_seq')), v_queue, o_due, o_due, v_most, v_new.key, v_new.payload, v_new.schedule, v_new.urgent,
                     v_new.kind, v_new.options)
                 ON CONFLICT (queue, key, run) WHERE key IS NOT NULL DO NOTHING
                 RETURNING j.id INTO o_id;
@@ -269,10 +286,14 @@ BEGIN
                 PERFORM SCHEMA.recall(v_queue);
             END IF;
         END IF;
-        o_soon := o_due < SCHEMA.after(v_now, SOON);
+        v_ids[v_new.ord] := o_id;
+        v_puts[v_new.ord] := o_put;
+        v_dues[v_new.ord] := o_due;
         v_first := least(v_first, o_due);
-        RETURN NEXT;
     END LOOP;
+    RETURN QUERY
+    SELECT r.id, r.put, r.due, r.due < SCHEMA.after(v_now, SOON)
+    FROM unnest(v_ids, v_puts, v_dues) AS r(id, put, due);
     IF p_tell AND v_first < SCHEMA.after(v_now, SOON) THEN
         PERFORM SCHEMA.notify(v_queue, v_first, '');
     END IF;

@@ -67,6 +67,56 @@ pub(super) fn during<R: Send>(
     })
 }
 
+/// The first batch waits for a job of another transaction, and the second for the first.
+#[test]
+fn keyed_batches_in_opposite_orders_do_not_wait_in_a_circle() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let name = name(&database);
+    let options = database.options().busy_timeout(LIMIT * 10);
+    let store = options.open(&address(&database)).unwrap();
+    let batch = |keys: [&'static str; 3]| {
+        keys.map(|key| NewJob {
+            key: Some(key.as_bytes()),
+            merge: Merge::Earliest,
+            payload: key.as_bytes(),
+            ..JOB
+        })
+    };
+    let puts = store.enqueue("queue", &batch(["c", "b", "a"])).unwrap();
+    let ids: Vec<_> = puts.iter().map(|put| put.id()).collect();
+    assert!(ids.is_sorted(), "new jobs are in the order of the batch");
+    let is_waiting = |count| {
+        watchdog(LIMIT, || {
+            while database.waiting_for_locks(&name) < count {
+                thread::yield_now();
+            }
+        });
+    };
+    thread::scope(|scope| {
+        let mut other = database.session();
+        let lock = "BEGIN; UPDATE SCHEMA.job SET urgent = urgent WHERE key = 'b'";
+        let lock = lock.replace("SCHEMA", &database.schema);
+        other.batch_execute(&lock).unwrap();
+        let first = scope.spawn(|| store.enqueue("queue", &batch(["b", "new", "a"])));
+        is_waiting(1);
+        let second = scope.spawn(|| store.enqueue("queue", &batch(["a", "new", "b"])));
+        is_waiting(2);
+        other.batch_execute("COMMIT").unwrap();
+        let [first, second] = [first, second].map(|call| call.join().unwrap().unwrap());
+        assert_eq!(first[0], Put::Merged(ids[1]));
+        assert_eq!(first[2], Put::Merged(ids[2]));
+        assert!(matches!(first[1], Put::New(_)));
+        let expected = [
+            Put::Merged(ids[2]),
+            Put::Merged(first[1].id()),
+            Put::Merged(ids[1]),
+        ];
+        assert_eq!(second, expected);
+    });
+}
+
 fn pushed(store: &PostgresStore, job: NewJob<'_>) -> JobId {
     store.enqueue("queue", &[job]).unwrap()[0].id()
 }

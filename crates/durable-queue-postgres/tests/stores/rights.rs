@@ -191,7 +191,7 @@ fn each_documented_privilege_is_necessary_and_together_they_suffice() {
         return;
     };
     let role = Role::new(&database);
-    assert_eq!(documented().len(), 4);
+    assert_eq!(documented().len(), 5);
     for grant in documented() {
         role.sql(grant);
     }
