@@ -197,10 +197,12 @@ impl<S: Store> Pump<S> {
         let control = &self.shared.control;
         Counters::count(&control.counters.taken, supplied.len());
         let count = supplied.len();
+        // Read before the calls wake up: a token that is taken later would not have been there for them.
+        let now = self.rate.as_ref().map(|_| control.clock.now());
         let left_over = control.serve(supplied);
-        if let Some(rate) = &self.rate {
+        if let (Some(rate), Some(now)) = (&self.rate, now) {
             let given = u32::try_from(count - left_over.len()).unwrap_or(u32::MAX);
-            rate.take(given, control.clock.now());
+            rate.take(given, now);
         }
         let left_over = left_over.iter().map(|job| Command::release(&job.lease));
         self.pending.extend(left_over);
