@@ -48,7 +48,6 @@ pub(crate) fn run<S: Store>(
         }
         Command::Pause => Ok(queue.pause(true)?),
         Command::Resume => Ok(queue.pause(false)?),
-        Command::SerializeKeys(flags) => Ok(queue.serialize_keys(!flags.off)?),
         Command::Limits => {
             let limits = queue.limits()?;
             Ok(limits.iter().try_for_each(|limit| output.limit(limit))?)
@@ -93,12 +92,16 @@ fn push<S: Store>(queue: &Queue<S>, flags: &Push, output: Output) -> Result<(), 
         merge,
         cron,
         urgent,
+        group,
     } = flags;
-    let queue = &if *urgent {
-        queue.urgent()
-    } else {
-        queue.clone()
-    };
+    let mut queue = queue.clone();
+    if *urgent {
+        queue = queue.urgent();
+    }
+    if let Some(group) = group {
+        queue = queue.group(&**group);
+    }
+    let queue = &queue;
     let when = times::when(time)?;
     let bytes = |text: &String| text.clone().into_bytes();
     match (key, &payloads[..]) {
@@ -127,10 +130,14 @@ fn push<S: Store>(queue: &Queue<S>, flags: &Push, output: Output) -> Result<(), 
 fn policy(name: Option<&str>) -> Result<Merge, Failure> {
     match name {
         None | Some("keep") => Ok(Merge::Keep),
+        Some("keep-until-done") => Ok(Merge::KeepUntilDone),
+        Some("keep-done") => Ok(Merge::KeepDone),
         Some("earliest") => Ok(Merge::Earliest),
         Some("latest") => Ok(Merge::Latest),
         Some("debounce") => Ok(Merge::Debounce),
-        Some(_) => usage("--merge must be keep, earliest, latest or debounce"),
+        Some(_) => {
+            usage("--merge must be keep, keep-until-done, keep-done, earliest, latest or debounce")
+        }
     }
 }
 
@@ -191,7 +198,7 @@ fn pages<T, P: Copy>(
 }
 
 fn list<S: Store>(queue: &Queue<S>, flags: &Listing, output: Output) -> Result<(), Failure> {
-    output.head("          ID  STATE    AT                           ATTEMPTS  KEY")?;
+    output.head("          ID  STATE      AT                           ATTEMPTS  KEY")?;
     pages(
         &flags.lines,
         |after, most| Ok(queue.list(after, most)?),
@@ -298,7 +305,9 @@ fn limit<S: Store>(queue: &Queue<S>, flags: &flags::Limit) -> Result<(), Failure
     // A removal ignores the figures.
     let figure = |most: &Most| most.most.unwrap_or(1);
     let (limit, off) = match flags {
-        flags::Limit::PerKey(most) => (Limit::per_key(figure(most)), most.off),
+        flags::Limit::Ordered(rule) => (Limit::ordered(), rule.off),
+        flags::Limit::PerGroup(rule) => (Limit::per_group(rule.most.unwrap_or(1)), rule.off),
+        flags::Limit::Fair(rule) => (Limit::fair(), rule.off),
         flags::Limit::PerKind { kind, most } => (Limit::per_kind(kind, figure(most)), most.off),
         flags::Limit::RateOfKind {
             kind,

@@ -60,8 +60,6 @@ pub(crate) enum Command {
     Pause,
     /// Resumes a paused queue.
     Resume,
-    /// Runs at most one job of each key at a time, in all processes, until disabled.
-    SerializeKeys(SerializeKeys),
     /// Lists the limits for all processes, each as the arguments of `limit` that set it.
     Limits,
     /// Sets a limit for all processes, or removes it. Running jobs continue, and count.
@@ -82,10 +80,14 @@ pub(crate) struct Push {
     /// Key of the job, with a single payload. A key has at most one open job.
     #[arg(long)]
     pub(crate) key: Option<String>,
+    /// Group of the jobs, such as a tenant, to which `limit ordered`, `per-group` and `fair` apply.
+    #[arg(long)]
+    pub(crate) group: Option<String>,
     /// Claim these jobs before others once they are due.
     #[arg(long)]
     pub(crate) urgent: bool,
-    /// Policy if the key has an open job: keep (default), earliest, latest or debounce.
+    /// Policy if the key has an open job: keep (default), earliest, latest or debounce; or, if it has a started job as
+    /// well, keep-until-done, or also a done one, keep-done.
     #[arg(long, value_name = "POLICY", requires = "key")]
     pub(crate) merge: Option<String>,
     /// Repeat at each time of this cron pattern, in UTC or with a time zone:
@@ -169,18 +171,15 @@ pub(crate) struct DeadLetters {
     pub(crate) all: bool,
 }
 
-#[derive(Args)]
-pub(crate) struct SerializeKeys {
-    /// Disable it: any number of jobs of a key may run.
-    #[arg(long)]
-    pub(crate) off: bool,
-}
-
 #[derive(Subcommand)]
 pub(crate) enum Limit {
-    /// At most MOST jobs of each key are held at a time. One means serial keys.
-    PerKey(Most),
-    /// At most MOST jobs of a kind are held at a time.
+    /// One job of each group is held at a time, in order. Replaces another rule of the groups.
+    Ordered(Rule),
+    /// At most MOST jobs of each group are held at a time. Replaces another rule of the groups.
+    PerGroup(PerGroup),
+    /// The groups take turns. Replaces another rule of the groups.
+    Fair(Rule),
+    /// At most MOST jobs of a kind are held at a time. Zero stops the kind.
     PerKind {
         /// Name of the kind.
         #[arg(value_parser = NonEmptyStringValueParser::new())]
@@ -206,10 +205,27 @@ pub(crate) enum Limit {
 }
 
 #[derive(Args)]
+pub(crate) struct Rule {
+    /// Remove the rule of the groups, whichever it is.
+    #[arg(long)]
+    pub(crate) off: bool,
+}
+
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct PerGroup {
+    /// Maximum number of held jobs.
+    #[arg(value_parser = value_parser!(u32).range(1..))]
+    pub(crate) most: Option<u32>,
+    /// Remove the rule of the groups, whichever it is.
+    #[arg(long)]
+    pub(crate) off: bool,
+}
+
+#[derive(Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Most {
     /// Maximum number of held jobs.
-    #[arg(value_parser = value_parser!(u32).range(1..))]
     pub(crate) most: Option<u32>,
     /// Remove the limit.
     #[arg(long)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use durable_queue::store::{COUNT_LIMIT, DeadJob, DoneJob, JobState, ListedJob, StoreStats};
-use durable_queue::{Failure, Limit};
+use durable_queue::{Failure, Groups, Limit};
 use serde_json::{Value, json};
 
 use crate::times::{length, shown};
@@ -50,6 +50,9 @@ impl Output {
     pub(crate) fn job(self, job: &ListedJob, failures: bool) -> io::Result<()> {
         let failures = failures.then(|| job.failures());
         let state = match job.state {
+            JobState::Scheduled => "scheduled",
+            JobState::Retryable => "retryable",
+            JobState::Available => "available",
             JobState::Waiting => "waiting",
             JobState::Claimed => "claimed",
             JobState::Running => "running",
@@ -58,11 +61,12 @@ impl Output {
         self.line(
             || {
                 format!(
-                    "{:>12}  {state:<7}  {:<27}  {:>8}  {}{}{}{}{}{}",
+                    "{:>12}  {state:<9}  {:<27}  {:>8}  {}{}{}{}{}{}{}",
                     job.id.as_u64(),
                     shown(job.at),
                     job.attempts,
                     key.map(readable).unwrap_or_default(),
+                    in_brackets("group ", job.group.as_deref()),
                     in_brackets("kind ", job.kind.as_deref()),
                     in_brackets("", job.schedule.as_deref()),
                     urgent(job.urgent),
@@ -80,6 +84,7 @@ impl Output {
                         "due": shown(job.due),
                         "attempts": job.attempts,
                         "key": key.map(exact),
+                        "group": job.group,
                         "kind": job.kind,
                         "schedule": job.schedule,
                         "urgent": job.urgent,
@@ -97,12 +102,13 @@ impl Output {
         self.line(
             || {
                 format!(
-                    "{:>12}  {:<27}  {:>8}  {}  {}{}{}{}{}",
+                    "{:>12}  {:<27}  {:>8}  {}  {}{}{}{}{}{}",
                     dead.id.as_u64(),
                     shown(dead.buried),
                     dead.attempts,
                     key.map(readable).unwrap_or_default(),
                     readable(dead.error.as_bytes()),
+                    in_brackets("group ", dead.group.as_deref()),
                     in_brackets("kind ", dead.kind.as_deref()),
                     in_brackets("", dead.schedule.as_deref()),
                     urgent(dead.urgent),
@@ -118,6 +124,7 @@ impl Output {
                         "attempts": dead.attempts,
                         "key": key.map(exact),
                         "error": dead.error,
+                        "group": dead.group,
                         "kind": dead.kind,
                         "schedule": dead.schedule,
                         "urgent": dead.urgent,
@@ -163,10 +170,16 @@ impl Output {
 
     pub(crate) fn limit(self, limit: &Limit) -> io::Result<()> {
         match limit {
-            Limit::PerKey { most } => self.line(
-                || format!("per-key {most}"),
-                || json!({ "limit": "per-key", "most": most }),
+            Limit::Groups(Groups::Ordered) => {
+                self.line(|| "ordered".to_owned(), || json!({ "limit": "ordered" }))
+            }
+            Limit::Groups(Groups::Concurrency(most)) => self.line(
+                || format!("per-group {most}"),
+                || json!({ "limit": "per-group", "most": most }),
             ),
+            Limit::Groups(Groups::Fair) => {
+                self.line(|| "fair".to_owned(), || json!({ "limit": "fair" }))
+            }
             Limit::PerKind { kind, most } => self.line(
                 || format!("per-kind {} {most}", word(kind)),
                 || json!({ "limit": "per-kind", "kind": kind, "most": most }),
@@ -203,7 +216,6 @@ impl Output {
             dead,
             ref due_of_kinds,
             paused,
-            serial_keys,
         } = *stats;
         self.line(
             || {
@@ -213,15 +225,16 @@ impl Output {
                 };
                 let paused = if paused { ", paused" } else { "" };
                 let [jobs, due, dead] = [jobs, due, dead].map(count);
-                let serial = if serial_keys { ", serial keys" } else { "" };
                 let shown = |(kind, due): &(String, u32)| {
                     format!("\n{}  {}", count(*due), readable(kind.as_bytes()))
                 };
                 let kinds: String = due_of_kinds.iter().map(shown).collect();
-                let title = if kinds.is_empty() { "" } else { "\nDue by kind:" };
-                format!(
-                    "{jobs} jobs, {due} of them due, {dead} dead letters{paused}{serial}{title}{kinds}"
-                )
+                let title = if kinds.is_empty() {
+                    ""
+                } else {
+                    "\nDue by kind:"
+                };
+                format!("{jobs} jobs, {due} of them due, {dead} dead letters{paused}{title}{kinds}")
             },
             || {
                 json!({
@@ -231,7 +244,6 @@ impl Output {
                     "due_of_kinds": due_of_kinds.iter().cloned().collect::<BTreeMap<_, _>>(),
                     "limit": COUNT_LIMIT,
                     "paused": paused,
-                    "serial_keys": serial_keys,
                 })
             },
         )
@@ -245,7 +257,7 @@ pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
     output.flush()
 }
 
-/// Returns a kind or a schedule as text for the end of a line.
+/// Returns a group, a kind or a schedule as text for the end of a line.
 fn in_brackets(what: &str, text: Option<&str>) -> String {
     let shown = text.map(|text| readable(format!("  ({what}{text})").as_bytes()));
     shown.unwrap_or_default()

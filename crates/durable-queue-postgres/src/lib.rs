@@ -20,7 +20,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A payload has up to [`PAYLOAD_LIMIT`] bytes, a key, a kind or a queue's name up to [`KEY_LIMIT`], all jobs of a
+//! A payload has up to [`PAYLOAD_LIMIT`] bytes, a key, a group, a kind or a queue's name up to [`KEY_LIMIT`], all jobs of a
 //! push up to [`PUSH_LIMIT`]. Larger pushes fail with [`TooLarge`](ErrorKind::TooLarge) before the server is
 //! called. `durable.push` has only the server's limits. Each call of a queue whose name contains NUL fails
 //! with [`BadName`](ErrorKind::BadName) before the server is called.
@@ -152,6 +152,7 @@ impl PostgresStore {
             &job.urgent,
             &job.kind,
             &Hidden(job.options),
+            &Hidden(job.group),
             &origin,
         ];
         let rows = self.call(queue, PUSH_ONE, values)?;
@@ -224,6 +225,7 @@ fn enqueue(
             &jobs.urgents[0],
             &jobs.kinds,
             &jobs.options,
+            &jobs.groups,
             &false,
         ];
         call("enqueue_plain", values)?
@@ -241,6 +243,7 @@ fn enqueue(
             &jobs.urgents,
             &jobs.kinds,
             &jobs.options,
+            &jobs.groups,
             // The transaction ends with the call.
             &None::<bool>,
         ];
@@ -269,7 +272,7 @@ fn named(which: Which<'_>) -> (Option<i64>, Option<&[u8]>) {
 }
 
 /// Parses the last row of `turn`, which is not a lease. Also returns whether to look once more, and whether
-/// a job has waited for a key that is now free.
+/// a job that has waited can now be claimed.
 fn summary(row: &Row, settles: usize) -> std::result::Result<(Turn, bool, bool), postgres::Error> {
     let mut verdicts = vec![Verdict::Stale; settles];
     for (column, verdict) in [(12, Verdict::Done), (13, Verdict::NotDue)] {
@@ -361,7 +364,7 @@ impl Store for PostgresStore {
         let Some(Err(last)) = rows.pop() else {
             return Err(StoreError::lost_answer(ErrorKind::Corrupt));
         };
-        let (mut turn, raised, frees_key) = summary(&last, settles.len()).map_err(unreadable)?;
+        let (mut turn, raised, calls) = summary(&last, settles.len()).map_err(unreadable)?;
         let floor: Option<Vec<i64>> = last.try_get(18).map_err(unreadable)?;
         let floor = if listed.kinds.is_none() {
             self.0.floors.end(name, floor.as_deref())
@@ -397,7 +400,7 @@ impl Store for PostgresStore {
                 claimed.first_free = StoreTime::from_micros(first_free);
             }
         }
-        let due = announced(settles, turn.now, frees_key);
+        let due = announced(settles, turn.now, calls);
         self.0.announce_turn(by, name, due, true);
         Ok(turn)
     }
@@ -495,20 +498,14 @@ impl Store for PostgresStore {
         Ok(())
     }
 
-    fn serialize_keys(&self, name: &str, serial: bool) -> Result<()> {
-        // Not `limit`, because its announcement lowers the floors of all processes.
-        self.call(name, "serialize_keys", &[&name, &serial])
-            .map(drop)
-    }
-
     fn limit(&self, name: &str, limit: &Limit, is_set: bool) -> Result<()> {
         match limit {
-            Limit::PerKey { most } => {
-                let most = if is_set { i64::from((*most).max(1)) } else { 0 };
-                self.call(name, "limit_keys", &[&name, &most])?;
+            Limit::Groups(rule) => {
+                let (mode, most) = values::rule(is_set.then_some(*rule));
+                self.call(name, "limit_groups", &[&name, &mode, &most])?;
             }
             Limit::PerKind { kind, most } => {
-                let most = is_set.then_some(i64::from((*most).max(1)));
+                let most = is_set.then_some(i64::from(*most));
                 self.limit_kind(name, kind, false, most, 0)?;
             }
             Limit::RateOfKind { kind, rate } => {
@@ -543,7 +540,6 @@ impl Store for PostgresStore {
                 due: count(1)?,
                 dead: count(2)?,
                 paused: row.try_get(3)?,
-                serial_keys: row.try_get(4)?,
                 due_of_kinds: values::counts(row)?,
             })
         };
@@ -581,6 +577,7 @@ impl Store for PostgresStore {
                 kind: row.try_get(8)?,
                 options: row.try_get(9)?,
                 failures: row.try_get(10)?,
+                group: row.try_get(11)?,
             })
         };
         let values: &Values<'_> = &[&name, &after, &i64::from(most)];

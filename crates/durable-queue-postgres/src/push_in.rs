@@ -132,8 +132,10 @@ fn statement(schema: &Schema, queue: &str, jobs: &[NewJob<'_>], notifies: bool) 
     };
     let kinds = texts_of(|job| job.kind.map(str::to_owned));
     let options = texts_of(|job| job.options.map(str::to_owned));
+    let groups = texts_of(|job| job.group.map(str::to_owned));
     let columns = "o_id AS id, o_put AS put, o_due, o_soon";
-    let text = format!("SELECT {columns}, {TRANSACTION} FROM SCHEMA.{call}{kinds}, {options}, $5)");
+    let texts = format!("{kinds}, {options}, {groups}");
+    let text = format!("SELECT {columns}, {TRANSACTION} FROM SCHEMA.{call}{texts}, $5)");
     PushStatement::new(schema.render(&text), parameters)
 }
 
@@ -158,10 +160,10 @@ fn plain_statement(schema: &Schema, queue: &str, job: &NewJob<'_>) -> PushStatem
         Parameter::Bytes(Some(job.payload.to_owned())),
         Parameter::Bool(job.urgent),
     ];
-    let [columns, values] = if job.kind.or(job.options).is_some() {
-        let texts = [job.kind, job.options];
+    let [columns, values] = if job.kind.or(job.options).or(job.group).is_some() {
+        let texts = [job.kind, job.options, job.group];
         parameters.extend(texts.map(|text| Parameter::Text(text.map(str::to_owned))));
-        [", kind, options", ", $5, $6"]
+        [", kind, options, job_group", ", $5, $6, $7"]
     } else {
         ["", ""]
     };

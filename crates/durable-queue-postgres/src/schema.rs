@@ -15,12 +15,13 @@ use tokio_postgres::{Client, GenericClient};
 
 use super::failure::{bad_name, failure, no_session};
 
-const ALL: [&str; 7] = [
+const ALL: [&str; 8] = [
     include_str!("sql/tables.sql"),
     include_str!("sql/enqueue.sql"),
     include_str!("sql/kinds.sql"),
     include_str!("sql/turn.sql"),
-    include_str!("sql/serial.sql"),
+    include_str!("sql/groups.sql"),
+    include_str!("sql/limited.sql"),
     include_str!("sql/limits.sql"),
     include_str!("sql/control.sql"),
 ];
@@ -71,6 +72,7 @@ pub(super) fn parameter_types(function: &str) -> &'static [Type] {
             Type::BOOL,
             Type::TEXT_ARRAY,
             Type::TEXT_ARRAY,
+            Type::TEXT_ARRAY,
             Type::BOOL,
         ],
         "enqueue" => &[
@@ -86,6 +88,7 @@ pub(super) fn parameter_types(function: &str) -> &'static [Type] {
             Type::BOOL_ARRAY,
             Type::TEXT_ARRAY,
             Type::TEXT_ARRAY,
+            Type::TEXT_ARRAY,
             Type::BOOL,
         ],
         "reset" => &[Type::TEXT, Type::INT8, Type::BYTEA, Type::INT8, Type::BOOL],
@@ -94,7 +97,7 @@ pub(super) fn parameter_types(function: &str) -> &'static [Type] {
         "cancel" => &[Type::TEXT, Type::INT8, Type::BYTEA],
         "held_by" => &[Type::TEXT, Type::UUID, Type::INT8],
         "pause" => &[Type::TEXT, Type::BOOL, Type::TEXT],
-        "dead_letters" => &[Type::TEXT, Type::INT8, Type::INT8],
+        "dead_letters" | "limit_groups" => &[Type::TEXT, Type::INT8, Type::INT8],
         "look" => &[
             Type::TEXT,
             Type::INT8_ARRAY,
@@ -102,11 +105,8 @@ pub(super) fn parameter_types(function: &str) -> &'static [Type] {
             Type::INT8_ARRAY,
         ],
         "redrive" | "delete_dead" => &[Type::TEXT, Type::INT8_ARRAY],
-        "serialize_keys" => &[Type::TEXT, Type::BOOL],
         "limit_kind" => &[Type::TEXT, Type::TEXT, Type::BOOL, Type::INT8, Type::INT8],
-        "stats" | "limit_keys" | "cancel_requests" | "fate" | "delete_done" => {
-            &[Type::TEXT, Type::INT8]
-        }
+        "stats" | "cancel_requests" | "fate" | "delete_done" => &[Type::TEXT, Type::INT8],
         "listen" | "limits" => &[Type::TEXT],
         _ => &[Type::INT8_ARRAY], // `ENDED`.
     }

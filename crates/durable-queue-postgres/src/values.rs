@@ -9,7 +9,8 @@ use durable_queue::store::{
     Act, COUNT_LIMIT, Claim, DoneJob, Fate, JobState, Keep, Lease, ListedJob, Settle,
 };
 use durable_queue::{
-    ErrorKind, JobId, Limit, Merge, NewJob, Put, StartRate, StoreError, StoreTime, Token, When,
+    ErrorKind, Groups, JobId, Limit, Merge, NewJob, Put, StartRate, StoreError, StoreTime, Token,
+    When,
 };
 use postgres::Row;
 use postgres::types::{IsNull, ToSql, Type, accepts, to_sql_checked};
@@ -18,7 +19,7 @@ pub(super) type Failure = Box<dyn std::error::Error + Sync + Send>;
 
 /// Maximum size of a payload in bytes. The server would accept more, but needs several times as much memory.
 pub const PAYLOAD_LIMIT: usize = 64 << 20;
-/// Maximum size in bytes of a key, a schedule, a kind, the options of a job, or a queue's name. An index row has at most a third of a page,
+/// Maximum size in bytes of a key, a group, a schedule, a kind, the options of a job, or a queue's name. An index row has at most a third of a page,
 /// 2,704 bytes in total.
 pub const KEY_LIMIT: usize = 2 << 10;
 /// Maximum size of a push in bytes. The server holds several copies of it.
@@ -30,12 +31,14 @@ pub(super) const SIZES: Sizes = Sizes {
     push: PUSH_LIMIT,
 };
 
-/// Checks the jobs of a push: their sizes, and that no kind or options contain NUL.
+/// Checks the jobs of a push: their sizes, and that no kind, options or group contains NUL.
 ///
 /// # Errors
 /// [`ErrorKind::TooLarge`], [`ErrorKind::BadName`].
 pub(super) fn check_jobs(queue: &str, jobs: &[NewJob<'_>]) -> durable_queue::store::Result<()> {
-    let texts = jobs.iter().flat_map(|job| [job.kind, job.options]);
+    let texts = jobs
+        .iter()
+        .flat_map(|job| [job.kind, job.options, job.group]);
     texts.flatten().try_for_each(check_name)?;
     check_name(queue)?;
     SIZES.check(queue, jobs)
@@ -122,6 +125,7 @@ pub(super) struct NewJobs<'a> {
     /// `None` if no job has any.
     pub(super) kinds: Option<Vec<Option<&'a str>>>,
     pub(super) options: Hidden<Option<Vec<Option<&'a str>>>>,
+    pub(super) groups: Hidden<Option<Vec<Option<&'a str>>>>,
 }
 
 impl<'a> NewJobs<'a> {
@@ -147,6 +151,7 @@ impl<'a> NewJobs<'a> {
             urgents: jobs.iter().map(|job| job.urgent).collect(),
             kinds: texts(jobs, |job| job.kind),
             options: Hidden(texts(jobs, |job| job.options)),
+            groups: Hidden(texts(jobs, |job| job.group)),
         }
     }
 }
@@ -172,6 +177,8 @@ pub(super) fn merge(merge: Merge) -> i16 {
         Merge::Earliest => 1,
         Merge::Latest => 2,
         Merge::Debounce | Merge::DebounceUntil(_) => 3,
+        Merge::KeepUntilDone => 4,
+        Merge::KeepDone => 5,
     }
 }
 
@@ -337,15 +344,25 @@ pub(super) fn fate(row: &Row, id: JobId) -> Result<Fate, postgres::Error> {
 
 /// Parses the last columns of `stats`: kinds, and the numbers of their jobs.
 pub(super) fn counts(row: &Row) -> Result<Vec<(String, u32)>, postgres::Error> {
-    let kinds: Vec<String> = row.try_get(5)?;
-    let counts: Vec<i64> = row.try_get(6)?;
+    let kinds: Vec<String> = row.try_get(4)?;
+    let counts: Vec<i64> = row.try_get(5)?;
     let counts = counts
         .into_iter()
         .map(|count| u32::try_from(count).unwrap_or(COUNT_LIMIT));
     Ok(kinds.into_iter().zip(counts).collect())
 }
 
-/// Parses a row of `limits`: the maximum of keys, or the limits of a kind.
+/// Returns the sort of a rule, and the seats of each group. No rule has zero seats.
+pub(super) fn rule(rule: Option<Groups>) -> (i64, i64) {
+    let mode = match rule {
+        None | Some(Groups::Ordered) => 0,
+        Some(Groups::Concurrency(_)) => 1,
+        Some(Groups::Fair) => 2,
+    };
+    (mode, rule.map_or(0, |rule| i64::from(rule.seats())))
+}
+
+/// Parses a row of `limits`: the rule of groups, or the limits of a kind.
 pub(super) fn limits(row: &Row) -> Result<Vec<Limit>, postgres::Error> {
     let count = |column: usize| {
         let count: Option<i64> = row.try_get(column)?;
@@ -353,7 +370,12 @@ pub(super) fn limits(row: &Row) -> Result<Vec<Limit>, postgres::Error> {
     };
     let (most, jobs) = (count(1)?, count(2)?);
     let Some(kind) = row.try_get::<_, Option<String>>(0)? else {
-        return Ok(most.map(Limit::per_key).into_iter().collect());
+        let rule = match most {
+            Some(0) => Groups::Ordered,
+            Some(1) => Groups::Concurrency(jobs.unwrap_or(1)),
+            _ => Groups::Fair,
+        };
+        return Ok(vec![Limit::Groups(rule)]);
     };
     let per: Option<i64> = row.try_get(3)?;
     let span = |per: i64| Duration::from_micros(per.unsigned_abs());
@@ -394,13 +416,16 @@ pub(super) fn lease_or_last(row: Row, token: Token) -> Result<Result<Lease, post
 pub(super) fn listed(row: &Row) -> Result<ListedJob, postgres::Error> {
     let due = StoreTime::from_micros(row.try_get(1)?);
     let now = StoreTime::from_micros(row.try_get(8)?);
+    let at = StoreTime::from_micros(row.try_get(2)?);
+    let attempts = attempts(row.try_get(5)?);
     Ok(ListedJob {
         id: id_of(row.try_get(0)?),
         due,
-        at: StoreTime::from_micros(row.try_get(2)?),
-        state: JobState::of(row.try_get(3)?, row.try_get(4)?, due, now),
-        attempts: attempts(row.try_get(5)?),
+        at,
+        state: JobState::of(row.try_get(3)?, row.try_get(4)?, due, at, attempts, now),
+        attempts,
         key: row.try_get(6)?,
+        group: row.try_get(13)?,
         schedule: row.try_get(7)?,
         urgent: row.try_get(9)?,
         kind: row.try_get(10)?,

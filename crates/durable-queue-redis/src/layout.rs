@@ -25,9 +25,9 @@ pub(crate) const VERSION: u32 = 1;
 const OLDEST: u32 = 1;
 
 /// The keys of a queue, in the order of `lua/base.lua`.
-pub(crate) const KEYS: [&str; 17] = [
+pub(crate) const KEYS: [&str; 18] = [
     "due", "lease", "urgent", "job", "payload", "pending", "running", "dead", "letter", "state",
-    "extra", "marked", "done", "until", "limit", "place", "kind",
+    "extra", "marked", "done", "until", "limit", "place", "kind", "group",
 ];
 
 /// The number of slots of a cluster.

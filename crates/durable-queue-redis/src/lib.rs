@@ -45,7 +45,7 @@
 //!
 //! # Limits
 //! Times are exact to the microsecond up to the year 2255; later ones mean "never". A payload has up to
-//! [`PAYLOAD_LIMIT`] bytes, a key, a kind or a queue's name up to [`KEY_LIMIT`], all jobs of a push up to
+//! [`PAYLOAD_LIMIT`] bytes, a key, a group, a kind or a queue's name up to [`KEY_LIMIT`], all jobs of a push up to
 //! [`PUSH_LIMIT`]. Larger pushes fail with [`TooLarge`](durable_queue::ErrorKind::TooLarge) before the server
 //! is called.
 //!

@@ -39,6 +39,7 @@ const BASE: &str = include_str!("lua/base.lua");
 const ANNOUNCE: &str = include_str!("lua/announce.lua");
 const JOBS: &str = include_str!("lua/jobs.lua");
 const LIMITS: &str = include_str!("lua/limits.lua");
+const GROUPS: &str = include_str!("lua/groups.lua");
 
 /// The server's clock, in microseconds.
 const CLOCK: &str = "local function clock()
@@ -75,7 +76,6 @@ impl Call {
                 true,
                 concat!(
                     include_str!("lua/turn.lua"),
-                    include_str!("lua/keys.lua"),
                     include_str!("lua/kinds.lua"),
                     include_str!("lua/claim.lua"),
                 ),
@@ -122,7 +122,7 @@ impl Call {
         self.parts().1
     }
 
-    /// Returns whether the script may need limits. Scripts that make room for parked jobs announce these.
+    /// Returns whether the script may need limits. Scripts that make room for waiting jobs announce these.
     fn knows_limits(self) -> bool {
         self.announces() || matches!(self, Self::ListLimits)
     }
@@ -228,7 +228,11 @@ impl Scripts {
     fn text(&self, call: Call) -> Text {
         let (first, announces, body) = call.parts();
         let announce = if announces { ANNOUNCE } else { "" };
-        let limits = if call.knows_limits() { LIMITS } else { "" };
+        let (limits, groups) = if call.knows_limits() {
+            (LIMITS, GROUPS)
+        } else {
+            ("", "")
+        };
         let text = [
             first,
             "\n",
@@ -238,6 +242,7 @@ impl Scripts {
             call.first_part(),
             JOBS,
             limits,
+            groups,
             body,
         ]
         .concat();

@@ -132,7 +132,7 @@ impl Store for RedisStore {
         })?;
         let mut answer = Answer::of(answer)?;
         let (now, flags) = (answer.time()?, answer.number()?);
-        let (paused, frees_key) = (flags & 1 != 0, flags & 2 != 0);
+        let (paused, calls) = (flags & 1 != 0, flags & 2 != 0);
         let verdicts = answer.verdicts()?;
         if verdicts.len() != settles.len() {
             return Err(StoreError::lost_answer(ErrorKind::Corrupt));
@@ -151,7 +151,7 @@ impl Store for RedisStore {
             verdicts,
             claimed: claimed.transpose()?,
         };
-        self.notify(name, announced(settles, now, frees_key));
+        self.notify(name, announced(settles, now, calls));
         Ok(turn)
     }
 
@@ -222,10 +222,6 @@ impl Store for RedisStore {
         Ok(())
     }
 
-    fn serialize_keys(&self, name: &str, serial: bool) -> Result<()> {
-        self.limit(name, &Limit::per_key(1), serial)
-    }
-
     fn limit(&self, name: &str, limit: &Limit, is_set: bool) -> Result<()> {
         let arguments = limit_arguments(limit, is_set);
         let arguments = arguments.ok_or(StoreError::new(ErrorKind::Unsupported))?;
@@ -249,7 +245,6 @@ impl Store for RedisStore {
             due: count()?,
             dead: count()?,
             paused: count()? == 1,
-            serial_keys: count()? == 1, // Of a greater maximum, keys are not serial.
             due_of_kinds: answer.nested()?.counts()?,
         })
     }

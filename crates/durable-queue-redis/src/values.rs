@@ -8,8 +8,8 @@ use durable_queue::store::{
     Result, Settle, Verdict,
 };
 use durable_queue::{
-    ErrorKind, JobId, Limit, Merge, NewJob, Put, StartRate, StoreError, StoreTime, Token, When,
-    Which,
+    ErrorKind, Groups, JobId, Limit, Merge, NewJob, Put, StartRate, StoreError, StoreTime, Token,
+    When, Which,
 };
 use redis::{Cmd, Value};
 
@@ -22,7 +22,7 @@ const LONGEST_RATE: u64 = 1 << 52;
 
 /// Maximum size of a payload in bytes.
 pub const PAYLOAD_LIMIT: usize = 64 << 20;
-/// Maximum size in bytes of a key, a schedule, a kind, the options of a job, or a queue's name.
+/// Maximum size in bytes of a key, a group, a schedule, a kind, the options of a job, or a queue's name.
 pub const KEY_LIMIT: usize = 1 << 20;
 /// Maximum size of a push in bytes. The server holds two copies of it.
 pub const PUSH_LIMIT: usize = 256 << 20;
@@ -79,7 +79,7 @@ pub(crate) fn add_which(call: &mut Cmd, which: Which<'_>) {
 pub(crate) fn add_job(call: &mut Cmd, job: &NewJob<'_>) {
     add_time(call, job.when);
     call.arg(job.payload);
-    let has_texts = job.kind.or(job.options).is_some();
+    let has_texts = job.kind.or(job.options).or(job.group).is_some();
     let is_special = job.urgent || has_texts;
     if let (None, None, Merge::Keep, false) = (job.key, job.schedule, job.merge, is_special) {
         call.arg("");
@@ -87,6 +87,8 @@ pub(crate) fn add_job(call: &mut Cmd, job: &NewJob<'_>) {
     }
     call.arg(match job.merge {
         Merge::Keep => "keep",
+        Merge::KeepUntilDone => "until-done",
+        Merge::KeepDone => "done",
         Merge::Earliest => "earliest",
         Merge::Latest => "latest",
         Merge::Debounce | Merge::DebounceUntil(_) => "debounce",
@@ -103,7 +105,7 @@ pub(crate) fn add_job(call: &mut Cmd, job: &NewJob<'_>) {
     add_part(job.schedule.map(str::as_bytes));
     call.arg(u8::from(job.urgent) + 2 * u8::from(has_texts));
     if has_texts {
-        for text in [job.kind, job.options] {
+        for text in [job.kind, job.options, job.group] {
             call.arg(text.map(|text| ["=", text].concat()).unwrap_or_default());
         }
     }
@@ -176,8 +178,15 @@ pub(crate) fn add_failures(call: &mut Cmd, settles: &[Settle<'_>]) {
 /// Returns a limit in the format of `lua/limit.lua`, or `None` if there is no such limit.
 pub(crate) fn limit_arguments(limit: &Limit, is_set: bool) -> Option<Vec<String>> {
     let (begin, values) = match limit {
-        Limit::PerKey { most } => (vec!["key"], vec![u64::from((*most).max(1))]),
-        Limit::PerKind { kind, most } => (vec!["kind", kind], vec![u64::from((*most).max(1))]),
+        Limit::Groups(rule) => {
+            let rule = if is_set {
+                rule_text(*rule)
+            } else {
+                NO_RULE.into()
+            };
+            return Some(vec!["groups".into(), rule]);
+        }
+        Limit::PerKind { kind, most } => (vec!["kind", kind], vec![u64::from(*most)]),
         Limit::RateOfKind { kind, rate } => {
             let per = u64::try_from(rate.per().as_micros()).unwrap_or(u64::MAX);
             let values = vec![u64::from(rate.jobs()), per, interval(*rate)];
@@ -188,6 +197,28 @@ pub(crate) fn limit_arguments(limit: &Limit, is_set: bool) -> Option<Vec<String>
     let values = values.into_iter().filter(|_| is_set);
     let begin = begin.into_iter().map(str::to_owned);
     Some(begin.chain(values.map(|value| value.to_string())).collect())
+}
+
+const ORDERED: &str = "ordered";
+const FAIR: &str = "fair";
+const NO_RULE: &str = "none";
+
+/// Returns a rule in the format of `lua/groups.lua`.
+fn rule_text(rule: Groups) -> String {
+    match rule {
+        Groups::Ordered => ORDERED.into(),
+        Groups::Fair => FAIR.into(),
+        Groups::Concurrency(_) => rule.seats().to_string(),
+    }
+}
+
+fn rule_of(text: &str) -> Result<Option<Groups>> {
+    Ok(Some(match text {
+        NO_RULE => return Ok(None),
+        ORDERED => Groups::Ordered,
+        FAIR => Groups::Fair,
+        most => Groups::Concurrency(most.parse().map_err(|_| unreadable())?),
+    }))
 }
 
 /// Returns the time of a token in microseconds. A bucket is filled in at most [`LONGEST_RATE`], so that times in
@@ -353,13 +384,10 @@ impl Answer {
         })
     }
 
-    /// Limits of keys and kinds.
+    /// Limits of groups and kinds.
     pub(crate) fn limits(mut self) -> Result<Vec<Limit>> {
-        let most = self.count()?;
-        let mut limits: Vec<_> = (most > 0)
-            .then_some(Limit::PerKey { most })
-            .into_iter()
-            .collect();
+        let rule = self.maybe_text()?.ok_or_else(unreadable)?;
+        let mut limits: Vec<_> = rule_of(&rule)?.map(Limit::Groups).into_iter().collect();
         let mut kinds = self.all(|answer| {
             let kind = answer.maybe_text()?.ok_or_else(unreadable)?;
             let (most, jobs) = (answer.maybe_count()?, answer.maybe_count()?);
@@ -418,15 +446,16 @@ impl Answer {
     pub(crate) fn listed(self, now: StoreTime) -> Result<Vec<ListedJob>> {
         self.all(|answer| {
             let (id, due, at) = (answer.id()?, answer.time()?, answer.time()?);
-            let flags = answer.number()?;
+            let (flags, attempts) = (answer.number()?, answer.count()?);
             let mut job = ListedJob {
                 id,
                 due,
                 at,
-                state: JobState::of(flags & 1 != 0, flags & 2 != 0, due, now),
+                state: JobState::of(flags & 1 != 0, flags & 2 != 0, due, at, attempts, now),
                 urgent: flags & 4 != 0,
-                attempts: answer.count()?,
+                attempts,
                 key: answer.maybe_bytes()?,
+                group: None,
                 schedule: answer.maybe_text()?,
                 kind: None,
                 failures: None,
@@ -435,6 +464,7 @@ impl Answer {
             if flags & 16 != 0 {
                 job.kind = answer.maybe_text()?;
                 job.failures = answer.maybe_text()?;
+                job.group = answer.maybe_text()?;
             }
             Ok(job)
         })
@@ -467,6 +497,7 @@ impl Answer {
             let mut dead = DeadJob {
                 id: answer.id()?,
                 key: answer.maybe_bytes()?,
+                group: None,
                 // It may have been deleted.
                 payload: answer.maybe_bytes()?.unwrap_or_default(),
                 attempts: answer.count()?,
@@ -484,6 +515,7 @@ impl Answer {
                 dead.kind = answer.maybe_text()?;
                 dead.options = answer.maybe_text()?;
                 dead.failures = answer.maybe_text()?;
+                dead.group = answer.maybe_text()?;
             }
             Ok(dead)
         })

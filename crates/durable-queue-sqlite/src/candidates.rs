@@ -3,10 +3,10 @@
 //! A claim decides on each candidate, and writes its decision, before it asks for the next one. Whatever it decides,
 //! the job is then due later than the claim looks, so that the same query finds the next ones.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use durable_queue::store::{Claim, KindRoom, Lease, Result};
-use durable_queue::{StoreTime, Token};
+use durable_queue::{JobId, StoreTime, Token};
 use rusqlite::{Connection, Row, params};
 
 use super::kinds::{Kinds, Part};
@@ -77,6 +77,8 @@ pub(super) struct Candidates<'c> {
     next: usize,
     /// Whether that one is due, as are those that were found with it, or none of them.
     is_due: bool,
+    /// Those that have been [passed](Self::pass).
+    passed: HashSet<JobId>,
 }
 
 enum Source<'c> {
@@ -110,25 +112,34 @@ impl<'c> Candidates<'c> {
             taken: 0,
             next: 0,
             is_due: false,
+            passed: HashSet::new(),
         }
     }
 
     /// Finds the next candidate, if there is room for it, as if it was not started.
     pub(super) fn next(&mut self) -> Result<Option<&Lease>> {
-        if self.next == self.leases.len() {
-            self.leases.truncate(self.taken);
-            self.next = self.taken;
-            let (search, room, into) = (&self.search, self.room, &mut self.leases);
-            let is_due = match &mut self.source {
-                Source::Any(any) => any.find(search, room, into)?,
-                Source::Listed(listed) => listed.find(search, room, into)?,
-            };
-            let Some(is_due) = is_due else {
-                return Ok(None);
-            };
-            self.is_due = is_due;
+        loop {
+            if self.next == self.leases.len() {
+                self.leases.truncate(self.taken);
+                self.next = self.taken;
+                let (search, room, into) = (&self.search, self.room, &mut self.leases);
+                let passed = u32::try_from(self.passed.len()).unwrap_or(u32::MAX);
+                let is_due = match &mut self.source {
+                    Source::Any(any) => any.find(search, room, passed, into)?,
+                    Source::Listed(listed) => listed.find(search, room, passed, into)?,
+                };
+                let Some(is_due) = is_due else {
+                    return Ok(None);
+                };
+                self.is_due = is_due;
+            }
+            if self.passed.is_empty() || !self.passed.contains(&self.leases[self.next].id) {
+                // More than there is room for are found because of passed ones.
+                let has_room = self.room.next(self.is_due) > 0;
+                return Ok(self.leases.get(self.next).filter(|_| has_room));
+            }
+            self.next += 1;
         }
-        Ok(self.leases.get(self.next))
     }
 
     /// The claim takes the candidate. Also returns whether it starts it.
@@ -148,6 +159,22 @@ impl<'c> Candidates<'c> {
     pub(super) fn refuse(&mut self) -> &Lease {
         self.next += 1;
         &self.leases[self.next - 1]
+    }
+
+    /// The claim has changed the time from which the job can be claimed. It comes after all others: once the claim
+    /// [begins again](Self::begin_again).
+    pub(super) fn pass(&mut self, id: JobId) {
+        self.passed.insert(id);
+    }
+
+    /// Continues with the first ones that can be claimed.
+    pub(super) fn begin_again(&mut self) {
+        self.passed.clear();
+        self.next = self.leases.len();
+        match &mut self.source {
+            Source::Any(any) => any.begin_again(),
+            Source::Listed(listed) => listed.begin_again(),
+        }
     }
 
     pub(super) fn into_taken(mut self) -> Vec<Lease> {
@@ -183,6 +210,7 @@ impl<'c> Candidates<'c> {
 
 /// Jobs of any kind, and without one.
 struct AnyKind {
+    all: &'static [Range],
     /// The rest of the ranges, the current one first.
     ranges: &'static [Range],
     /// Whether the current range has no more jobs than were found.
@@ -201,18 +229,26 @@ enum Range {
 
 impl AnyKind {
     fn new(claim: &Claim<'_>) -> Self {
-        let ranges = &[Range::Urgent, Range::Due, Range::Soon];
+        let ranges: &[Range] = &[Range::Urgent, Range::Due, Range::Soon];
+        let all = &ranges[usize::from(!claim.urgent_first)..];
         Self {
-            ranges: &ranges[usize::from(!claim.urgent_first)..],
+            all,
+            ranges: all,
             is_last: false,
         }
     }
 
-    /// Finds the next jobs that may be taken in the same way. Returns whether they are due.
+    fn begin_again(&mut self) {
+        (self.ranges, self.is_last) = (self.all, false);
+    }
+
+    /// Finds the next jobs that may be taken in the same way, next to those that are passed. Returns whether they are
+    /// due.
     fn find(
         &mut self,
         search: &Search<'_>,
         room: Room,
+        passed: u32,
         into: &mut Vec<Lease>,
     ) -> Result<Option<bool>> {
         while let Some((range, rest)) = self.ranges.split_first() {
@@ -222,6 +258,7 @@ impl AnyKind {
                 (self.ranges, self.is_last) = (rest, false);
                 continue;
             }
+            let most = most.saturating_add(passed);
             let before = into.len();
             search.read(*range, most, into)?;
             let found = into.len() - before;
@@ -329,13 +366,14 @@ impl<'c> Listed<'c> {
         &mut self,
         search: &Search<'_>,
         room: Room,
+        passed: u32,
         into: &mut Vec<Lease>,
     ) -> Result<Option<bool>> {
         let most = room.all.min(room.start.saturating_add(room.ahead));
         if most == 0 {
             return Ok(None);
         }
-        self.read(search, room.ahead > 0, most)?;
+        self.read(search, room.ahead > 0, most, passed)?;
         let firsts = self.kinds.iter_mut();
         let firsts = firsts.filter_map(|it| Some((*it.found.front()?, it)));
         let Some((first, of_kind)) = firsts.min_by_key(|(first, _)| *first) else {
@@ -352,11 +390,11 @@ impl<'c> Listed<'c> {
         Ok(Some(is_due))
     }
 
-    /// Finds the next jobs, at most this many, of each kind of which no more are known.
-    fn read(&mut self, search: &Search<'_>, is_ahead: bool, most: u32) -> Result<()> {
+    /// Finds the next jobs, at most this many next to those that are passed, of each kind of which no more are known.
+    fn read(&mut self, search: &Search<'_>, is_ahead: bool, most: u32, passed: u32) -> Result<()> {
         let is_used_up = |it: &&mut OfKind<'_>| it.found.is_empty() && it.has_more;
         for of_kind in self.kinds.iter_mut().filter(is_used_up) {
-            let most = most.min(of_kind.room);
+            let most = most.min(of_kind.room).saturating_add(passed);
             let parts = self.index.parts(of_kind.kind)?;
             of_kind.is_empty = parts.is_empty();
             let mut found = Vec::new();
@@ -390,7 +428,17 @@ impl<'c> Listed<'c> {
         let mut kinds = self.kinds.iter_mut();
         if let Some(of_kind) = kinds.find(|it| Some(it.kind) == kind) {
             of_kind.room -= 1;
-            of_kind.has_more &= of_kind.room > 0;
+            if of_kind.room == 0 {
+                of_kind.has_more = false;
+                of_kind.found.clear();
+            }
+        }
+    }
+
+    fn begin_again(&mut self) {
+        for of_kind in &mut self.kinds {
+            of_kind.found.clear();
+            of_kind.has_more = of_kind.room > 0;
         }
     }
 

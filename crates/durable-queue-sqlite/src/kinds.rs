@@ -106,23 +106,37 @@ pub(super) fn due_of_kinds(
     queue: Queue,
 ) -> Result<Vec<(String, u32)>> {
     let mut index = Kinds::new(connection, queue);
-    let (mut counts, mut from) = (Vec::new(), String::new());
-    while let Some(kind) = next_kind(connection, queue, &from)? {
+    let mut counts = Vec::new();
+    each_kind(connection, queue, |kind| {
         let mut count: u32 = 0;
         for (part, _) in index.parts(&kind)?.iter() {
             let due = params![queue.id, kind, part, now.as_micros(), COUNT_LIMIT];
             let found = find(connection, sql::COUNT_DUE_OF_PART, due, |row| row.get(0))?;
             count += found.unwrap_or(0);
         }
-        // No text is between these two.
-        from = format!("{kind}\0");
         if count > 0 {
             counts.push((kind, count.min(COUNT_LIMIT)));
         }
-    }
+        Ok(())
+    })?;
     // An application's file may be in UTF-16, and then `SQLite` has another order.
     counts.sort_unstable();
     Ok(counts)
+}
+
+/// Finds all kinds, by one lookup each.
+pub(super) fn each_kind(
+    connection: &Connection,
+    queue: Queue,
+    mut found: impl FnMut(String) -> Result<()>,
+) -> Result<()> {
+    let mut from = String::new();
+    while let Some(kind) = next_kind(connection, queue, &from)? {
+        // No text is between these two.
+        from = format!("{kind}\0");
+        found(kind)?;
+    }
+    Ok(())
 }
 
 /// The first kind that is `from` or later.

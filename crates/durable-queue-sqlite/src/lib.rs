@@ -22,6 +22,7 @@
 mod candidates;
 mod claim;
 mod enqueue;
+mod groups;
 mod kinds;
 mod limits;
 mod place;
@@ -62,6 +63,7 @@ use sync_shim::{Clock as _, Mutex, MutexGuard, Parker};
 use self::candidates::lease_of;
 use self::claim::claim;
 use self::enqueue::enqueue;
+use self::groups::{Rule, leave};
 use self::kinds::due_of_kinds;
 use self::limits::call_parked;
 use self::place::Place;
@@ -276,10 +278,9 @@ fn write_ahead(connection: &Connection, limit: Duration) -> Result<()> {
 struct Queue {
     id: i64,
     paused: bool,
-    /// Maximum number of held jobs of each key, or zero for no limit.
-    per_key: u32,
     /// Whether kinds have limits.
     has_limits: bool,
+    rule: Rule,
 }
 
 fn queue_if_there(connection: &Connection, name: &str) -> Result<Option<Queue>> {
@@ -287,8 +288,8 @@ fn queue_if_there(connection: &Connection, name: &str) -> Result<Option<Queue>> 
         Ok(Queue {
             id: row.get(0)?,
             paused: row.get(1)?,
-            per_key: row.get(2)?,
-            has_limits: row.get(3)?,
+            has_limits: row.get(2)?,
+            rule: Rule::new(row.get(3)?, row.get(4)?, row.get(5)?),
         })
     };
     find(connection, sql::QUEUE, [name], read)
@@ -302,8 +303,8 @@ fn queue(connection: &Connection, name: &str) -> Result<Queue> {
     Ok(Queue {
         id: connection.last_insert_rowid(),
         paused: false,
-        per_key: 0,
         has_limits: false,
+        rule: Rule::NONE,
     })
 }
 
@@ -311,15 +312,6 @@ fn queue(connection: &Connection, name: &str) -> Result<Queue> {
 fn token(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Token>> {
     let bytes: Option<[u8; 16]> = row.get(column)?;
     Ok(bytes.map(Token::from_bytes))
-}
-
-/// A job of a key is no longer held, or does not exist any more. With a limit of keys, restores the due times of jobs that
-/// waited for it. Returns whether there were any.
-fn leave_key(connection: &Connection, queue: Queue, key: Option<&[u8]>) -> Result<bool> {
-    match key.filter(|_| queue.per_key > 0) {
-        Some(key) => Ok(execute(connection, sql::BRING_BACK, params![queue.id, key])? > 0),
-        None => Ok(false),
-    }
 }
 
 fn read_list(
@@ -330,14 +322,16 @@ fn read_list(
     into: &mut Vec<ListedJob>,
 ) -> Result<()> {
     let read = |row: &Row<'_>| {
-        let due = StoreTime::from_micros(row.get(1)?);
+        let [due, at] = [row.get(1)?, row.get(2)?].map(StoreTime::from_micros);
+        let attempts = row.get(5)?;
         Ok(ListedJob {
             id: id_of(row.get(0)?),
             due,
-            at: StoreTime::from_micros(row.get(2)?),
-            state: JobState::of(row.get(3)?, row.get(4)?, due, now),
-            attempts: row.get(5)?,
+            at,
+            state: JobState::of(row.get(3)?, row.get(4)?, due, at, attempts, now),
+            attempts,
             key: row.get(6)?,
+            group: row.get(12)?,
             schedule: row.get(7)?,
             urgent: row.get(8)?,
             kind: row.get(9)?,
@@ -352,7 +346,6 @@ fn read_list(
 struct Found {
     id: i64,
     queue: Queue,
-    key: Option<Vec<u8>>,
     run: i64,
     /// A handler has it, or may have it because its holder does not confirm starts.
     taken: bool,
@@ -387,8 +380,7 @@ fn named(
         Ok(Found {
             id: row.get(0)?,
             queue,
-            key: row.get(7)?,
-            run: row.get(8)?,
+            run: row.get(7)?,
             taken: (started || is_unconfirmed && at <= now) && due > now,
             is_unconfirmed,
             attempts: row.get(3)?,
@@ -415,9 +407,9 @@ impl Store for SqliteStore {
 
     fn turn(&self, name: &str, settles: &[Settle<'_>], claims: Option<Claim<'_>>) -> Result<Turn> {
         let synced = settles.iter().any(|settle| settle.act.is_durable());
-        let (turn, frees_key) = self.change(synced, |tx, now| {
+        let (turn, calls) = self.change(synced, |tx, now| {
             let queue = queue(tx, name)?;
-            let (verdicts, frees_key) = settle_all(tx, now, queue, settles)?;
+            let (verdicts, calls) = settle_all(tx, now, queue, settles)?;
             let claimed = claims
                 .map(|claims| claim(tx, now, queue, &claims))
                 .transpose()?;
@@ -427,9 +419,9 @@ impl Store for SqliteStore {
                 verdicts,
                 claimed,
             };
-            Ok((turn, frees_key))
+            Ok((turn, calls))
         })?;
-        self.announce(name, announced(settles, turn.now, frees_key));
+        self.announce(name, announced(settles, turn.now, calls));
         Ok(turn)
     }
 
@@ -451,10 +443,11 @@ impl Store for SqliteStore {
             if first.taken {
                 return Ok((Cancelled::Taken, announced));
             }
+            let leaves = leave(tx, first.queue, first.id)?;
             execute(tx, sql::DELETE, [first.id])?;
-            let frees_key = leave_key(tx, first.queue, first.key.as_deref())?;
-            let frees_key = call_parked(tx, now, first.queue)? || frees_key;
-            announced = announced.min(first.announced(if frees_key { ANYTHING } else { never }));
+            let calls = call_parked(tx, now, first.queue)?;
+            let calls = if calls { ANYTHING } else { leaves };
+            announced = announced.min(first.announced(calls));
             let Found {
                 attempts, payload, ..
             } = first;
@@ -484,10 +477,10 @@ impl Store for SqliteStore {
                 Some(found) if found.taken => (Reset::Taken, never),
                 Some(found) => {
                     let at = when.resolve(now);
+                    let leaves = leave(tx, found.queue, found.id)?;
                     execute(tx, sql::MOVE, params![found.id, at.as_micros()])?;
-                    let announced = found.announced(at);
-                    let frees_key = leave_key(tx, found.queue, found.key.as_deref())?;
-                    if call_parked(tx, now, found.queue)? || frees_key {
+                    let announced = found.announced(at).min(leaves);
+                    if call_parked(tx, now, found.queue)? {
                         (Reset::Moved, announced.min(ANYTHING))
                     } else {
                         (Reset::Moved, announced)
@@ -522,10 +515,6 @@ impl Store for SqliteStore {
         Ok(())
     }
 
-    fn serialize_keys(&self, name: &str, serial: bool) -> Result<()> {
-        self.limit(name, &Limit::per_key(1), serial)
-    }
-
     fn limit(&self, name: &str, limit: &Limit, is_set: bool) -> Result<()> {
         self.change(true, |tx, now| {
             let queue = queue(tx, name)?;
@@ -558,7 +547,6 @@ impl Store for SqliteStore {
                 dead: count(sql::COUNT_DEAD, params![queue.id, COUNT_LIMIT])?,
                 due_of_kinds: due_of_kinds(tx, now, queue)?,
                 paused: queue.paused,
-                serial_keys: queue.per_key == 1,
             })
         })
     }
@@ -610,6 +598,7 @@ impl Store for SqliteStore {
                     kind: row.get(8)?,
                     options: row.get(9)?,
                     failures: row.get(10)?,
+                    group: row.get(11)?,
                 })
             })
         })

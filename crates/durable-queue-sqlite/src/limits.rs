@@ -1,24 +1,22 @@
 //! Limits of kinds: places and tokens of jobs, and jobs that wait for them.
 //!
-//! Requirements 13 and 14 of [`durable_queue::store`] define the terms. A job's `place` is the number of its
+//! Requirements 13 to 19 of [`durable_queue::store`] define the terms. A job's `place` is the number of its
 //! limit while it is held or called, and the negative number while it is parked.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use durable_queue::store::{Lease, PARK_LIMIT, Result};
-use durable_queue::{ErrorKind, Limit, StartRate, StoreError, StoreTime};
+use durable_queue::{ErrorKind, JobId, Limit, StartRate, StoreError, StoreTime};
 use rusqlite::{Connection, Row, params};
 
 use super::kinds::Part;
 use super::statements::{all, execute, find, number};
-use super::{Queue, sql};
+use super::{Queue, groups, sql};
 
 /// The limits of a queue's kinds, read once per transaction.
 pub(super) struct Limits {
     kinds: Vec<KindLimit>,
-    /// Number of jobs that were parked.
-    parked: u32,
 }
 
 struct KindLimit {
@@ -75,27 +73,19 @@ impl KindLimit {
 impl Limits {
     /// Reads nothing if the queue has no limits.
     pub(super) fn new(connection: &Connection, now: StoreTime, queue: Queue) -> Result<Self> {
-        let (kinds, parked) = (Vec::new(), 0);
-        let mut limits = Self { kinds, parked };
+        let mut kinds = Vec::new();
         if queue.has_limits {
-            limits.kinds = all(connection, sql::LIMITS, [queue.id], read)?;
-            limits.read_leases(connection, now)?;
+            kinds = all(connection, sql::LIMITS, [queue.id], read)?;
         }
-        Ok(limits)
-    }
-
-    pub(super) fn read_leases(&mut self, connection: &Connection, now: StoreTime) -> Result<()> {
-        let mut limits = self.kinds.iter_mut();
-        limits.try_for_each(|limit| limit.read_leases(connection, now))
+        for limit in &mut kinds {
+            limit.read_leases(connection, now)?;
+        }
+        Ok(Self { kinds })
     }
 
     fn of(&self, lease: &Lease) -> Option<usize> {
         let kind = lease.kind.as_ref()?;
         self.kinds.iter().position(|limit| limit.kind == *kind)
-    }
-
-    pub(super) fn parked(&self) -> u32 {
-        self.parked
     }
 
     pub(super) fn has_room(&self, now: StoreTime, lease: &Lease) -> bool {
@@ -104,20 +94,28 @@ impl Limits {
         limit.is_none_or(|limit| self.kinds[limit].room(at) > 0)
     }
 
-    /// Parks a job whose kind has no room.
-    pub(super) fn park(&mut self, connection: &Connection, lease: &Lease) -> Result<()> {
-        let id = number(lease.id);
-        self.parked += 1;
-        self.forget(id);
+    /// Parks a job whose kind has no room. `seat`: that of its group, which it keeps.
+    pub(super) fn park(
+        &mut self,
+        connection: &Connection,
+        lease: &Lease,
+        seat: Option<i64>,
+    ) -> Result<()> {
+        self.forget(lease.id);
         if let Some(limit) = self.of(lease) {
             let place = -self.kinds[limit].id;
-            execute(connection, sql::PARK, params![id, place])?;
+            execute(
+                connection,
+                sql::PARK,
+                params![number(lease.id), place, seat],
+            )?;
         }
         Ok(())
     }
 
     /// The job has no expired lease any more.
-    pub(super) fn forget(&mut self, id: i64) {
+    pub(super) fn forget(&mut self, id: JobId) {
+        let id = number(id);
         for limit in &mut self.kinds {
             limit.expired.retain(|other| *other != id);
         }
@@ -133,8 +131,8 @@ impl Limits {
         if self.kinds.is_empty() {
             return Ok(());
         }
+        self.forget(lease.id);
         let id = number(lease.id);
-        self.forget(id);
         let Some(limit) = self.of(lease) else {
             // It may have been pushed with another kind during its last run.
             execute(connection, sql::TAKE_PLACE, params![id, None::<i64>])?;
@@ -150,7 +148,7 @@ impl Limits {
             while held(limit) >= most as usize
                 && let Some(expired) = limit.expired.pop_front()
             {
-                execute(connection, sql::FENCE_OFF_ONE, [expired])?;
+                execute(connection, sql::FENCE_OFF, [expired])?;
             }
             limit.live += 1;
         }
@@ -234,11 +232,7 @@ pub(super) fn set(
     is_set: bool,
 ) -> Result<()> {
     let kind = match limit {
-        Limit::PerKey { most } => {
-            let most = if is_set { (*most).max(1) } else { 0 };
-            execute(connection, sql::LIMIT_KEYS, params![queue.id, most])?;
-            return Ok(());
-        }
+        Limit::Groups(rule) => return groups::set(connection, queue, is_set.then_some(*rule)),
         Limit::PerKind { kind, .. } | Limit::RateOfKind { kind, .. } => kind,
         _ => return Err(StoreError::new(ErrorKind::Unsupported)),
     };
@@ -248,7 +242,7 @@ pub(super) fn set(
     let (mut most, mut rate) = (old.and_then(|old| old.most), old.and_then(|old| old.rate));
     let mut full = old.map_or(StoreTime::from_micros(i64::MIN), |old| old.full);
     match limit {
-        Limit::PerKind { most: new, .. } => most = is_set.then_some((*new).max(1)),
+        Limit::PerKind { most: new, .. } => most = is_set.then_some(*new),
         Limit::RateOfKind { rate: new, .. } if is_set => {
             if rate != Some(*new) {
                 full = new.changed(full, now);
@@ -290,8 +284,8 @@ pub(super) fn set(
 }
 
 pub(super) fn list(connection: &Connection, queue: Queue) -> Result<Vec<Limit>> {
-    let per_key = (queue.per_key > 0).then(|| Limit::per_key(queue.per_key));
-    let mut limits: Vec<Limit> = per_key.into_iter().collect();
+    let groups = queue.rule.groups().map(Limit::Groups);
+    let mut limits: Vec<Limit> = groups.into_iter().collect();
     for limit in all(connection, sql::LIMITS, [queue.id], read)? {
         let KindLimit {
             kind, most, rate, ..

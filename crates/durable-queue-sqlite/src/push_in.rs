@@ -32,7 +32,7 @@ impl Job {
 }
 
 /// Number of parameters of [`sql::PUSH_PLAIN`]: the first ones of [`sql::PUSH`].
-const PLAIN_PARAMETERS: usize = 6;
+const PLAIN_PARAMETERS: usize = 7;
 
 impl SqlStore for SqliteStore {
     type Prepared = Prepared;
@@ -44,6 +44,8 @@ impl SqlStore for SqliteStore {
             let most = job.merge.most(now);
             let merge = match job.merge {
                 Merge::Keep => 0,
+                Merge::KeepUntilDone => -1,
+                Merge::KeepDone => -2,
                 Merge::Earliest => 1,
                 Merge::Latest => 2,
                 Merge::Debounce | Merge::DebounceUntil(_) => 3,
@@ -55,9 +57,11 @@ impl SqlStore for SqliteStore {
                 Parameter::Bool(job.urgent),
                 Parameter::Text(job.kind.map(str::to_owned)),
                 Parameter::Text(job.options.map(str::to_owned)),
+                Parameter::Text(job.group.map(str::to_owned)),
                 Parameter::Bytes(job.key.map(<[u8]>::to_owned)),
                 Parameter::Integer(Some(merge)),
                 Parameter::Integer(Some(most.as_micros())),
+                Parameter::Integer(Some(now.as_micros())),
             ];
             let is_plain = job.key.is_none() && most == StoreTime::NEVER;
             Job {

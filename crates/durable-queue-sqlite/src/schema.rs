@@ -9,7 +9,7 @@ use durable_queue::{ErrorKind, StoreError};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
 use super::failure;
-use super::sql::part;
+use super::sql::{is_urgent, part};
 
 /// The current time in microseconds, with the resolution of `SQLite`'s clock, a millisecond.
 macro_rules! now {
@@ -25,27 +25,32 @@ macro_rules! now {
 /// `most` the bound of a debounce. `run` is 0 while the job is pending, else the job's id: each key has at most one
 /// pending job, and any number of running ones. `schedule` is that of a repeating job. Only workers read
 /// `options` and `failures`. `cancelled`: a cancel was requested while a handler had the job. `place` is the number of
-/// the limit under which a job is held, or was called; negative while it is parked.
+/// the limit under which a job is held, or was called; negative while it is parked. `seat` is for jobs of a group
+/// (`job_group`, because GROUP is a keyword): see `groups.rs`.
 ///
-/// `serial_keys` is the maximum number of held jobs of each key, or 0. `kind_limits`: whether kinds have limits.
-/// `durable_done` has the done jobs that are kept, `until` a time.
+/// `kind_limits`: whether kinds have limits. `rule`, `rule_number` and `frees`: see `groups.rs`. `durable_left` has
+/// groups of which a job has left its seat, until the next claim. `durable_done` has the done jobs that are kept,
+/// `until` a time.
 ///
 /// Indexes: `durable_job_free` has the jobs without a lease, so that claims ahead skip no leased ones. Without urgent
 /// or marked jobs, each look for them costs one lookup in an empty index. `durable_job_place` has held, called and
-/// parked jobs. It has no `due`, because each statement opens each index that it may have to change, even if the job
-/// is in none. For the same reason `durable_job_kind`, with the jobs that have a kind, is one index: see `kinds.rs`.
+/// parked jobs. It and `durable_job_group` have no `due`, because each statement opens each index that it may have to
+/// change, even if the job is in none. For the same reason `durable_job_kind` is one index: see `kinds.rs`. It has
+/// the jobs that have a kind, and also those of a group, so that a rule finds the held ones.
 ///
 /// `durable_push`: pushes by any client, as inserts into a view without rows. Only `queue` and `payload` are required.
-/// Without `due`, the job is due now. `merge`: 0 keep, 1 earliest, 2 latest, 3 debounce, up to `most`. `open` is
-/// ignored: see `PUSH`. The first insert has no `OR IGNORE`, which the conflict clause of the caller's own insert
-/// would replace.
+/// Without `due`, the job is due now. `merge`: 0 keep, 1 earliest, 2 latest, 3 debounce, up to `most`; -1 keep until
+/// done, -2 also while a done job is kept. `kept` and `now` are for `PUSH`. The first insert has no `OR IGNORE`, which
+/// the conflict clause of the caller's own insert would replace.
 const CREATION: &str = concat!(
     "CREATE TABLE durable_queue (
         id INTEGER PRIMARY KEY,
         name TEXT NOT NULL UNIQUE,
         paused INTEGER NOT NULL DEFAULT 0,
-        serial_keys INTEGER NOT NULL DEFAULT 0,
-        kind_limits INTEGER NOT NULL DEFAULT 0
+        kind_limits INTEGER NOT NULL DEFAULT 0,
+        rule INTEGER NOT NULL DEFAULT 0,
+        rule_number INTEGER NOT NULL DEFAULT 0,
+        frees INTEGER NOT NULL DEFAULT 0
     ) STRICT;
     CREATE TABLE durable_job (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -65,16 +70,21 @@ const CREATION: &str = concat!(
         options TEXT,
         failures TEXT,
         cancelled INTEGER NOT NULL DEFAULT 0,
-        place INTEGER
+        place INTEGER,
+        job_group TEXT,
+        seat INTEGER DEFAULT 0
     ) STRICT;
     CREATE INDEX durable_job_due ON durable_job (queue, due, id);
     CREATE INDEX durable_job_free ON durable_job (queue, due, id) WHERE token IS NULL;
     CREATE INDEX durable_job_urgent ON durable_job (queue, due, id) WHERE urgent = 1;
     CREATE INDEX durable_job_kind ON durable_job (queue, kind, ",
     part!(),
-    ", due, id) WHERE kind IS NOT NULL;
+    ", due, id) WHERE kind IS NOT NULL OR job_group IS NOT NULL;
     CREATE INDEX durable_job_cancelled ON durable_job (queue, id) WHERE cancelled = 1;
     CREATE INDEX durable_job_place ON durable_job (place, urgent DESC, at, id) WHERE place IS NOT NULL;
+    CREATE INDEX durable_job_group ON durable_job (queue, seat, job_group, ",
+    is_urgent!(),
+    " DESC, at, id) WHERE job_group IS NOT NULL AND seat IS NOT NULL;
     CREATE UNIQUE INDEX durable_job_key ON durable_job (queue, key, run) WHERE key IS NOT NULL;
     CREATE TABLE durable_limit (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -86,6 +96,11 @@ const CREATION: &str = concat!(
         full INTEGER NOT NULL,
         UNIQUE (queue, kind)
     ) STRICT;
+    CREATE TABLE durable_left (
+        queue INTEGER NOT NULL,
+        job_group TEXT NOT NULL,
+        PRIMARY KEY (queue, job_group)
+    ) STRICT, WITHOUT ROWID;
     CREATE TABLE durable_dead (
         id INTEGER PRIMARY KEY,
         queue INTEGER NOT NULL,
@@ -98,7 +113,8 @@ const CREATION: &str = concat!(
         urgent INTEGER NOT NULL DEFAULT 0,
         kind TEXT,
         options TEXT,
-        failures TEXT
+        failures TEXT,
+        job_group TEXT
     ) STRICT;
     CREATE INDEX durable_dead_queue ON durable_dead (queue, id);
     CREATE TABLE durable_done (
@@ -113,26 +129,32 @@ const CREATION: &str = concat!(
         result BLOB
     ) STRICT;
     CREATE INDEX durable_done_until ON durable_done (queue, until);
+    CREATE INDEX durable_done_key ON durable_done (queue, key, id, until) WHERE key IS NOT NULL;
     CREATE TABLE durable_version (version INTEGER NOT NULL, oldest INTEGER NOT NULL) STRICT;
-    CREATE VIEW durable_push (queue, payload, due, key, urgent, merge, most, kind, options, open) AS
-        SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL WHERE 0;
+    CREATE VIEW durable_push (queue, payload, due, key, urgent, merge, most, kind, options, job_group, kept, now) AS
+        SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL WHERE 0;
     CREATE TRIGGER durable_push_insert INSTEAD OF INSERT ON durable_push BEGIN
         INSERT INTO durable_queue (name) SELECT NEW.queue
             WHERE NOT EXISTS (SELECT 1 FROM durable_queue WHERE name = NEW.queue);
-        -- A push that takes a claim ahead makes room for the postponed jobs of its key: `BRING_BACK`.
-        UPDATE durable_job SET due = at
-            WHERE queue = (SELECT id FROM durable_queue WHERE name = NEW.queue AND serial_keys > 0)
-                AND key = CAST(NEW.key AS BLOB) AND token IS NULL AND due > at
-                AND (place IS NULL OR place > 0) AND NEW.merge > 0 AND EXISTS (SELECT 1 FROM durable_job o
-                    WHERE o.queue = durable_job.queue AND o.key = durable_job.key AND o.run = 0 AND o.token IS NOT NULL);
-        INSERT INTO durable_job (queue, due, at, most, key, payload, urgent, kind, options)
+        -- A merged job leaves its seat: `LEAVE`.
+        INSERT INTO durable_left (queue, job_group) SELECT j.queue, j.job_group
+            FROM durable_queue q CROSS JOIN durable_job j ON j.queue = q.id
+            WHERE q.name = NEW.queue AND j.key = CAST(NEW.key AS BLOB) AND j.run = 0 AND NEW.merge > 0
+                AND q.rule <> 0 AND j.seat = q.rule_number AND j.job_group IS NOT NULL
+                AND NOT EXISTS (SELECT 1 FROM durable_left l WHERE l.queue = j.queue AND l.job_group = j.job_group);
+        INSERT INTO durable_job (queue, due, at, most, key, payload, urgent, kind, options, job_group)
         SELECT q.id, min(t.at, t.most), min(t.at, t.most), t.most,
             CAST(NEW.key AS BLOB), CAST(NEW.payload AS BLOB), coalesce(NEW.urgent, 0),
-            CAST(NEW.kind AS TEXT), CAST(NEW.options AS TEXT)
+            CAST(NEW.kind AS TEXT), CAST(NEW.options AS TEXT), CAST(NEW.job_group AS TEXT)
         FROM durable_queue q, (SELECT coalesce(NEW.due, ",
     now!(),
     ") AS at, coalesce(NEW.most, 9223372036854775807) AS most) t
-        WHERE q.name = NEW.queue
+        WHERE q.name = NEW.queue AND NOT (coalesce(NEW.merge, 0) < 0 AND (
+            EXISTS (SELECT 1 FROM durable_job j WHERE j.queue = q.id AND j.key = CAST(NEW.key AS BLOB))
+            OR NEW.merge < -1 AND EXISTS (SELECT 1 FROM durable_done d
+                WHERE d.queue = q.id AND d.key = CAST(NEW.key AS BLOB) AND d.until > coalesce(NEW.now, ",
+    now!(),
+    "))))
         ON CONFLICT (queue, key, run) WHERE key IS NOT NULL DO UPDATE SET
             (due, at) = (SELECT m.at, m.at FROM (SELECT CASE NEW.merge
                 WHEN 1 THEN min(durable_job.at, excluded.at)
@@ -141,7 +163,7 @@ const CREATION: &str = concat!(
     now!(),
     "), durable_job.most) END AS at) m),
             payload = excluded.payload, urgent = max(urgent, excluded.urgent), token = NULL, place = NULL,
-            kind = excluded.kind, options = excluded.options
+            kind = excluded.kind, options = excluded.options, job_group = excluded.job_group, seat = 0
             WHERE NEW.merge > 0;
     END;"
 );

@@ -4,45 +4,41 @@ use durable_queue::store::{Act, Keep, Result, Settle, Verdict};
 use durable_queue::{StoreError, StoreTime};
 use rusqlite::{Connection, params};
 
+use super::groups::{Held, call_all};
 use super::limits::call_parked;
 use super::statements::{Repeated, execute, find, number};
-use super::{Queue, leave_key, sql};
+use super::{Queue, sql};
 
-/// Settles in order. Also returns whether a job has waited for a key that is now free.
+/// Settles in order. Also returns whether a job that has waited can now be claimed.
 pub(super) fn settle_all(
     connection: &Connection,
     now: StoreTime,
     queue: Queue,
     settles: &[Settle<'_>],
 ) -> Result<(Vec<Verdict>, bool)> {
-    let mut frees_key = false;
+    let (mut calls, mut left) = (false, Vec::new());
     let mut verdicts = Vec::with_capacity(settles.len());
     let mut end = Repeated::new(connection, sql::DELETE_STARTED);
     for each in settles {
-        let key: Option<Vec<u8>> = if queue.per_key > 0 && each.act.ends_lease() {
-            let held = params![number(each.id), each.token.as_bytes()];
-            find(connection, sql::KEY_OF, held, |row| row.get(0))?.flatten()
-        } else {
-            None
-        };
+        let held = Held::find(connection, queue, each)?;
         let verdict = settle(connection, &mut end, now, queue.paused, each)?;
-        // The token was valid for a job with a key, so the settle is carried out, or requires a started job.
-        if let Some(key) = key.filter(|_| verdict == Verdict::Done) {
-            frees_key |= leave_key(connection, queue, Some(&key))?;
+        if let Some(held) = held.filter(|_| verdict == Verdict::Done) {
+            left.extend(held.leave(connection, queue, each)?);
         }
         if let Act::Again { when } = each.act
             && verdict == Verdict::Done
         {
             // A push during the run may have set an earlier time than the holder knows.
             let known = params![number(each.id), when.resolve(now).as_micros()];
-            frees_key |= find(connection, sql::IS_DUE_BEFORE, known, |_| Ok(()))?.is_some();
+            calls |= find(connection, sql::IS_DUE_BEFORE, known, |_| Ok(()))?.is_some();
         }
         verdicts.push(verdict);
     }
     if queue.has_limits && settles.iter().any(|each| each.act.ends_lease()) {
-        frees_key |= call_parked(connection, now, queue)?;
+        calls |= call_parked(connection, now, queue)?;
     }
-    Ok((verdicts, frees_key))
+    calls |= call_all(connection, now, queue, left)?;
+    Ok((verdicts, calls))
 }
 
 /// `end` is [`sql::DELETE_STARTED`].

@@ -1,49 +1,60 @@
 //! The statements of the hot path, in one module, so that a test can check the query plan of each.
 //!
 //! `?1` is the queue, if the statement has one. Statements read `durable_job` by id, by key, or from the
-//! start of the indexes `durable_job_due`, `durable_job_urgent`, `durable_job_free` or of a part of `durable_job_kind`.
+//! start of the indexes `durable_job_due`, `durable_job_urgent`, `durable_job_free`, of a part of `durable_job_kind` or
+//! of a group in `durable_job_group`.
 
 pub(super) const BEGIN_CHANGE: &str = "BEGIN IMMEDIATE";
 pub(super) const BEGIN_READ: &str = "BEGIN";
 pub(super) const COMMIT: &str = "COMMIT";
 
-pub(super) const QUEUE: &str = "SELECT id, paused, serial_keys, kind_limits
+pub(super) const QUEUE: &str = "SELECT id, paused, kind_limits, rule, rule_number, frees
     FROM durable_queue WHERE name = ?1";
 
 pub(super) const PENDING: &str = "SELECT id, at, most, token FROM durable_job
     WHERE queue = ?1 AND key = ?2 AND run = 0";
 
+/// The first job of a key: an open one, or else the one that was started first.
+pub(super) const FIRST_OF_KEY: &str = "SELECT id FROM durable_job INDEXED BY durable_job_key
+    WHERE queue = ?1 AND key = ?2 ORDER BY run LIMIT 1";
+
+pub(super) const LAST_DONE: &str = "SELECT id FROM durable_done INDEXED BY durable_done_key
+    WHERE queue = ?1 AND key = ?2 AND until > ?3 ORDER BY id DESC LIMIT 1";
+
 pub(super) const INSERT: &str = "INSERT INTO durable_job
-    (queue, due, at, most, key, payload, schedule, urgent, kind, options)
-    VALUES (?1, ?2, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    (queue, due, at, most, key, payload, schedule, urgent, kind, options, job_group)
+    VALUES (?1, ?2, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
 
 /// Like `INSERT`, for jobs that have only a payload and a time.
 pub(super) const INSERT_PLAIN: &str = "INSERT INTO durable_job (queue, due, at, most, payload)
     VALUES (?1, ?2, ?2, 9223372036854775807, ?3)";
 
-/// Also ends a claim ahead.
+/// Also ends a claim ahead, and leaves the seat.
 pub(super) const MERGE: &str = "UPDATE durable_job
     SET due = ?2, at = ?2, payload = ?3, schedule = coalesce(?4, schedule),
         most = CASE WHEN ?4 IS NULL THEN most ELSE 9223372036854775807 END,
-        urgent = max(urgent, ?5), token = NULL, place = NULL, kind = ?6, options = ?7
+        urgent = max(urgent, ?5), token = NULL, place = NULL, kind = ?6, options = ?7, job_group = ?8, seat = 0
     WHERE id = ?1";
 
 /// A push in the caller's transaction. Returns the id, and 0 for a new job, 1 for a merged one, 2 for a kept
-/// one. `RETURNING` is evaluated after the view's trigger, in which a new job gets the greatest id. `open` is the
-/// key's open job before.
+/// one. `RETURNING` is evaluated after the view's trigger, in which a new job gets the greatest id. `kept` is the
+/// job into which the push is merged, or by which it is kept, by the time `?11` of the caller's clock.
 pub(super) const PUSH: &str = "INSERT INTO durable_push
-    (queue, payload, due, urgent, kind, options, key, merge, most, open)
-    SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
+    (queue, payload, due, urgent, kind, options, job_group, key, merge, most, now, kept)
+    SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, coalesce(
         (SELECT j.id FROM durable_queue q JOIN durable_job j ON j.queue = q.id
-            WHERE q.name = ?1 AND j.key = ?7 AND j.run = 0)
-    RETURNING coalesce(open, (SELECT max(id) FROM durable_job)) AS id,
-        CASE WHEN open IS NULL THEN 0 WHEN merge > 0 THEN 1 ELSE 2 END AS put";
+            WHERE q.name = ?1 AND j.key = ?8 AND j.run <= CASE WHEN ?9 < 0 THEN 9223372036854775807 ELSE 0 END
+            ORDER BY j.run LIMIT 1),
+        CASE WHEN ?9 < -1 THEN (SELECT d.id FROM durable_queue q JOIN durable_done d ON d.queue = q.id
+            WHERE q.name = ?1 AND d.key = ?8 AND d.until > ?11 ORDER BY d.id DESC LIMIT 1) END)
+    RETURNING coalesce(kept, (SELECT max(id) FROM durable_job)) AS id,
+        CASE WHEN kept IS NULL THEN 0 WHEN merge > 0 THEN 1 ELSE 2 END AS put";
 
 /// A push in the caller's transaction, of a job without a key and a bound. Cheaper than [`PUSH`], because it
 /// needs neither the view's trigger nor temporary tables. Inserts nothing if the queue does not exist.
 pub(super) const PUSH_PLAIN: &str = "INSERT INTO durable_job
-    (queue, due, at, most, payload, urgent, kind, options)
-    SELECT q.id, ?3, ?3, 9223372036854775807, ?2, ?4, ?5, ?6 FROM durable_queue q WHERE q.name = ?1";
+    (queue, due, at, most, payload, urgent, kind, options, job_group)
+    SELECT q.id, ?3, ?3, 9223372036854775807, ?2, ?4, ?5, ?6, ?7 FROM durable_queue q WHERE q.name = ?1";
 
 /// A job as `lease_of` reads it. `$started`: whether a handler has it.
 macro_rules! leases {
@@ -82,7 +93,15 @@ pub(super) const SOON: &str = concat!(
 /// One that was found by its kind.
 pub(super) const FOUND: &str = concat!(leases!("0"), "FROM durable_job WHERE id = ?1");
 
-/// The part of the index `durable_job_kind` that has a job: see `kinds.rs`. Clients may write any number to `urgent`.
+/// Clients may write any number to `urgent`.
+macro_rules! is_urgent {
+    () => {
+        "(urgent = 1)"
+    };
+}
+pub(super) use is_urgent;
+
+/// The part of the index `durable_job_kind` that has a job: see `kinds.rs`.
 macro_rules! part {
     () => {
         "((urgent = 1) * 2 + (token IS NULL))"
@@ -128,31 +147,6 @@ pub(super) const CLAIM_DUE_KEYED: &str = "UPDATE durable_job
 /// Claims without starting.
 pub(super) const CLAIM_AHEAD: &str = "UPDATE durable_job
     SET token = ?2, due = max(at, ?3), started = 0 WHERE id = ?1";
-
-/// The latest end of another lease of the job's key, also an expired one; and if the job is open, the latest
-/// due time of a started job that waits, without repeating jobs whose next time is after `?4`. The index is named, because `SQLite` would search the latest of all
-/// jobs backwards.
-pub(super) const OTHERS: &str = "SELECT max(due) FILTER (WHERE token IS NOT NULL),
-        max(due) FILTER (WHERE run > 0 AND NOT (schedule IS NOT NULL AND attempts = 0 AND at > ?4)
-            AND (SELECT run FROM durable_job AS own WHERE own.id = ?3) = 0)
-    FROM durable_job INDEXED BY durable_job_key
-    WHERE queue = ?1 AND key = ?2 AND id <> ?3";
-
-/// Postpones a job until its key is free.
-pub(super) const PUT_OFF: &str = "UPDATE durable_job
-    SET due = max(at, ?2), token = NULL, started = 0, place = NULL WHERE id = ?1";
-
-/// Fences off expired leases of the key.
-pub(super) const FENCE_OFF: &str = "UPDATE durable_job INDEXED BY durable_job_key
-    SET token = NULL, started = 0, place = NULL
-    WHERE queue = ?1 AND key = ?2 AND id <> ?3 AND token IS NOT NULL";
-
-pub(super) const KEY_OF: &str = "SELECT key FROM durable_job WHERE id = ?1 AND token = ?2";
-
-/// Restores the due times of postponed jobs of a key that is free, except parked ones.
-pub(super) const BRING_BACK: &str = "UPDATE durable_job INDEXED BY durable_job_key SET due = at
-    WHERE queue = ?1 AND key = ?2 AND token IS NULL AND due > at
-        AND (place IS NULL OR place > 0)";
 
 /// The earliest time at which any job can be claimed, and the earliest due time of a job without a lease. The index is
 /// named for the reason of `SOON`.
@@ -230,6 +224,7 @@ pub(super) const RESCHEDULE: &str = "UPDATE durable_job
         due = CASE WHEN token IS NULL THEN min(at, ?5) ELSE due END,
         at = CASE WHEN token IS NULL THEN min(at, ?5) ELSE at END,
         place = CASE WHEN token IS NULL THEN NULL ELSE place END,
+        seat = CASE WHEN token IS NULL THEN 0 ELSE seat END,
         kind = ?6, options = ?7 WHERE id = ?1";
 
 /// `?5`: the attempts that are taken back.
@@ -250,9 +245,9 @@ pub(super) const RELEASE: &str = concat!(
 
 /// `?5`: the attempts that are taken back.
 pub(super) const BURY: &str = "INSERT INTO durable_dead
-    (id, queue, attempts, buried, key, payload, error, schedule, urgent, kind, options, failures)
+    (id, queue, attempts, buried, key, payload, error, schedule, urgent, kind, options, failures, job_group)
     SELECT id, queue, attempts - ?5, ?3, key, payload, ?4, schedule, urgent, kind, options,
-        coalesce(?6, failures)
+        coalesce(?6, failures), job_group
     FROM durable_job
     WHERE id = ?1 AND token = ?2 AND started = 1";
 
@@ -275,19 +270,20 @@ pub(super) const DELETE_DONE: &str = "DELETE FROM durable_done WHERE id IN (
     WHERE queue = ?1 AND until <= ?2 ORDER BY until LIMIT ?3)";
 
 pub(super) const BY_ID: &str =
-    "SELECT id, started, due, attempts, payload, at, token, key, run FROM durable_job
+    "SELECT id, started, due, attempts, payload, at, token, run FROM durable_job
     WHERE id = ?2 AND queue = ?1";
 
 /// The open job comes first.
 pub(super) const BY_KEY: &str =
-    "SELECT id, started, due, attempts, payload, at, token, key, run FROM durable_job
+    "SELECT id, started, due, attempts, payload, at, token, run FROM durable_job
     WHERE queue = ?1 AND key = ?2 ORDER BY run";
 
 pub(super) const DELETE: &str = "DELETE FROM durable_job WHERE id = ?1";
 
 pub(super) const MOVE: &str = concat!(
     "UPDATE durable_job
-    SET due = ?2, at = ?2, most = max(most, ?2), token = NULL, place = NULL, started = 0, cancelled = 0, run = ",
+    SET due = ?2, at = ?2, most = max(most, ?2), token = NULL, place = NULL, seat = 0, started = 0, cancelled = 0,
+        run = ",
     reopened!(),
     " WHERE id = ?1"
 );
@@ -295,22 +291,22 @@ pub(super) const MOVE: &str = concat!(
 /// Reads from a position in the hot index: first the rest of that moment, then all later ones. With one
 /// comparison of pairs, `SQLite` would read the whole moment again for each page.
 pub(super) const LIST_OF_MOMENT: &str = "SELECT
-    id, due, at, token IS NOT NULL, started, attempts, key, schedule, urgent, kind, failures, cancelled
+    id, due, at, token IS NOT NULL, started, attempts, key, schedule, urgent, kind, failures, cancelled, job_group
     FROM durable_job WHERE queue = ?1 AND due = ?2 AND id > ?3 ORDER BY due, id LIMIT ?4";
 
 pub(super) const LIST_AFTER: &str = "SELECT
-    id, due, at, token IS NOT NULL, started, attempts, key, schedule, urgent, kind, failures, cancelled
+    id, due, at, token IS NOT NULL, started, attempts, key, schedule, urgent, kind, failures, cancelled, job_group
     FROM durable_job WHERE queue = ?1 AND due > ?2 ORDER BY due, id LIMIT ?3";
 
 pub(super) const DEAD: &str = "SELECT
-    id, key, payload, attempts, buried, error, schedule, urgent, kind, options, failures
+    id, key, payload, attempts, buried, error, schedule, urgent, kind, options, failures, job_group
     FROM durable_dead
     WHERE queue = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
 
 /// `OR IGNORE`: fails if the key has a pending job. A key has only one repeating job, which may have been started.
 pub(super) const REDRIVE: &str = "INSERT OR IGNORE INTO durable_job
-    (id, queue, due, at, most, key, payload, schedule, urgent, kind, options, failures)
-    SELECT id, queue, ?3, ?3, ?4, key, payload, schedule, urgent, kind, options, failures
+    (id, queue, due, at, most, key, payload, schedule, urgent, kind, options, failures, job_group)
+    SELECT id, queue, ?3, ?3, ?4, key, payload, schedule, urgent, kind, options, failures, job_group
     FROM durable_dead WHERE id = ?2 AND queue = ?1 AND (schedule IS NULL OR NOT EXISTS (
         SELECT 1 FROM durable_job AS other INDEXED BY durable_job_key
         WHERE other.queue = ?1 AND other.key = durable_dead.key AND other.schedule IS NOT NULL))";
@@ -338,12 +334,6 @@ pub(super) const COUNT_DEAD: &str =
     "SELECT count(*) FROM (SELECT 1 FROM durable_dead WHERE queue = ?1 LIMIT ?2)";
 
 pub(super) const PAUSE: &str = "UPDATE durable_queue SET paused = ?2 WHERE id = ?1";
-
-pub(super) const LIMIT_KEYS: &str = "UPDATE durable_queue SET serial_keys = ?2 WHERE id = ?1";
-
-/// Leases of the key, without the job's own.
-pub(super) const KEY_LEASES: &str = "SELECT id, due FROM durable_job INDEXED BY durable_job_key
-    WHERE queue = ?1 AND key = ?2 AND id <> ?3 AND token IS NOT NULL";
 
 pub(super) const LIMITS: &str = "SELECT id, kind, most, jobs, per, full
     FROM durable_limit WHERE queue = ?1 ORDER BY kind";
@@ -380,31 +370,129 @@ pub(super) const IS_PARKED: &str = "SELECT 1 FROM durable_job INDEXED BY durable
     WHERE place = ?1 LIMIT 1";
 
 /// Restores the due times of the first parked jobs. `?1` is the negative number of the limit.
-pub(super) const CALL: &str = "UPDATE durable_job SET due = at, place = -place
+pub(super) const CALL: &str =
+    "UPDATE durable_job SET due = at, place = -place, seat = coalesce(seat, 0)
     WHERE id IN (SELECT id FROM durable_job INDEXED BY durable_job_place
         WHERE place = ?1 ORDER BY urgent DESC, at, id LIMIT ?2)";
 
 pub(super) const CALL_ALL: &str = "UPDATE durable_job INDEXED BY durable_job_place
-    SET due = at, place = NULL WHERE place = ?1";
+    SET due = at, place = NULL, seat = coalesce(seat, 0) WHERE place = ?1";
 
 pub(super) const LEAVE_PLACES: &str = "UPDATE durable_job INDEXED BY durable_job_place
     SET place = NULL WHERE place = ?1";
 
 pub(super) const PARK: &str = "UPDATE durable_job
-    SET due = 9223372036854775807, token = NULL, started = 0, place = ?2 WHERE id = ?1";
+    SET due = 9223372036854775807, token = NULL, started = 0, place = ?2, seat = ?3 WHERE id = ?1";
 
 pub(super) const TAKE_PLACE: &str = "UPDATE durable_job SET place = ?2 WHERE id = ?1";
 
-/// Fences off one expired lease.
-pub(super) const FENCE_OFF_ONE: &str = "UPDATE durable_job
-    SET token = NULL, started = 0, place = NULL WHERE id = ?1";
+/// Fences off an expired lease.
+pub(super) const FENCE_OFF: &str = "UPDATE durable_job
+    SET token = NULL, started = 0, place = NULL, seat = coalesce(seat, 0) WHERE id = ?1";
+
+pub(super) const SET_RULE: &str =
+    "UPDATE durable_queue SET rule = ?2, rule_number = ?3, frees = 1 WHERE id = ?1";
+
+pub(super) const ALL_FREE: &str = "UPDATE durable_queue SET frees = 0 WHERE id = ?1";
+
+/// Sets the seats of the jobs of groups in a part of a kind, which may be none.
+pub(super) const SEAT_HELD: &str = concat!(
+    "UPDATE durable_job INDEXED BY durable_job_kind SET seat = ?4
+    WHERE queue = ?1 AND kind IS ?2 AND ",
+    part!(),
+    " = ?3 AND job_group IS NOT NULL"
+);
+
+macro_rules! of_groups {
+    () => {
+        "FROM durable_job INDEXED BY durable_job_group WHERE queue = ?1 AND job_group IS NOT NULL AND seat "
+    };
+}
+
+/// Makes jobs fresh that wait for a former rule. `?2` is the negative number of the rule.
+pub(super) const FREE_WAITING: &str = concat!(
+    "UPDATE durable_job SET due = at, seat = 0 WHERE id IN (SELECT id ",
+    of_groups!(),
+    "> ?2 AND seat < 0 LIMIT ?3)"
+);
+
+/// Like `FREE_WAITING`, for jobs that have seats.
+pub(super) const FREE_SEATED: &str = concat!(
+    "UPDATE durable_job SET seat = CASE WHEN place < 0 THEN NULL ELSE 0 END WHERE id IN (SELECT id ",
+    of_groups!(),
+    "> 0 AND seat < ?2 LIMIT ?3)"
+);
+
+/// Notes the group of a job that is about to leave its seat, so that the next claim gives it to another one.
+pub(super) const LEAVE: &str = "INSERT OR IGNORE INTO durable_left (queue, job_group)
+    SELECT queue, job_group FROM durable_job WHERE id = ?1 AND seat = ?2 AND job_group IS NOT NULL";
+
+pub(super) const LEFT: &str = "SELECT job_group FROM durable_left WHERE queue = ?1";
+
+pub(super) const DELETE_LEFT: &str = "DELETE FROM durable_left WHERE queue = ?1";
+
+pub(super) const SEAT_OF: &str =
+    "SELECT job_group, seat, token IS NOT NULL FROM durable_job WHERE id = ?1";
+
+/// The seat of a held job, and whether it ends when it is returned.
+pub(super) const HELD_SEAT: &str =
+    "SELECT job_group, seat, cancelled FROM durable_job WHERE id = ?1 AND token = ?2";
+
+macro_rules! of_group {
+    () => {
+        "FROM durable_job INDEXED BY durable_job_group WHERE queue = ?1 AND job_group = ?2 AND seat = "
+    };
+}
+
+/// At most `?4`.
+pub(super) const COUNT_SEATED: &str = concat!(
+    "SELECT count(*) FROM (SELECT 1 ",
+    of_group!(),
+    "?3 LIMIT ?4)"
+);
+
+/// `?3` is the negative number of the rule.
+pub(super) const NEXT_WAITING: &str = concat!(
+    "SELECT id ",
+    of_group!(),
+    "?3 ORDER BY ",
+    is_urgent!(),
+    " DESC, at, id LIMIT 1"
+);
+
+/// The first fresh job of a group that is due by `?3`. Two lookups, so that urgent jobs that are due later are not
+/// read.
+pub(super) const FIRST_FRESH: &str = concat!(
+    "SELECT id, due FROM durable_job WHERE id = coalesce((SELECT id ",
+    of_group!(),
+    "0 AND ",
+    is_urgent!(),
+    " = 1 AND at <= ?3 ORDER BY at, id LIMIT 1), (SELECT id ",
+    of_group!(),
+    "0 AND ",
+    is_urgent!(),
+    " = 0 AND at <= ?3 ORDER BY at, id LIMIT 1))"
+);
+
+/// Sets the seat of a job.
+pub(super) const SIT: &str = "UPDATE durable_job SET seat = ?2 WHERE id = ?1";
+
+/// Gives a seat to a job that waits, or is fresh. It can be claimed at its own due time, and no earlier than `?3`.
+pub(super) const CALL_TO_SEAT: &str =
+    "UPDATE durable_job SET seat = ?2, due = max(at, ?3) WHERE id = ?1";
+
+/// `?2` is the negative number of the rule.
+pub(super) const WAIT: &str = "UPDATE durable_job
+    SET due = 9223372036854775807, token = NULL, started = 0, place = NULL, seat = ?2 WHERE id = ?1";
 
 pub(super) const ADD_QUEUE: &str = "INSERT INTO durable_queue (name) VALUES (?1)";
 
 /// All statements that read jobs, with their numbers of parameters.
 #[cfg(all(test, not(anthill_loom)))]
-pub(super) const READS: [&str; 58] = [
+pub(super) const READS: [&str; 66] = [
     PENDING,
+    FIRST_OF_KEY,
+    LAST_DONE,
     MERGE,
     DUE_URGENT,
     DUE,
@@ -415,12 +503,6 @@ pub(super) const READS: [&str; 58] = [
     CLAIM_DUE,
     CLAIM_DUE_KEYED,
     CLAIM_AHEAD,
-    OTHERS,
-    PUT_OFF,
-    FENCE_OFF,
-    KEY_OF,
-    BRING_BACK,
-    KEY_LEASES,
     LEASES,
     CALLED,
     IS_PARKED,
@@ -429,7 +511,7 @@ pub(super) const READS: [&str; 58] = [
     LEAVE_PLACES,
     PARK,
     TAKE_PLACE,
-    FENCE_OFF_ONE,
+    FENCE_OFF,
     FIRST,
     HELD_BY,
     START,
@@ -462,4 +544,16 @@ pub(super) const READS: [&str; 58] = [
     NEXT_KIND,
     COUNT_DUE_OF_PART,
     PLACE_HELD,
+    SEAT_HELD,
+    FREE_WAITING,
+    FREE_SEATED,
+    LEAVE,
+    SEAT_OF,
+    HELD_SEAT,
+    COUNT_SEATED,
+    NEXT_WAITING,
+    FIRST_FRESH,
+    SIT,
+    CALL_TO_SEAT,
+    WAIT,
 ];

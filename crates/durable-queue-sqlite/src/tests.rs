@@ -1,6 +1,7 @@
 //! Rows read by the statements.
 
-use durable_queue::store::KindRoom;
+use durable_queue::Groups;
+use durable_queue::store::{Act, KindRoom};
 use durable_queue_testing::ManualStoreClock;
 use durable_queue_tests::alike::JOB;
 use sync_shim::ManualClock;
@@ -8,12 +9,22 @@ use sync_shim::ManualClock;
 use super::*;
 
 /// The statements that read jobs by their kinds.
-const BY_KIND: [&str; 5] = [
+const BY_KIND: [&str; 6] = [
     sql::NEXT_KIND,
     sql::NEXT_PART,
     sql::OF_PART,
     sql::COUNT_DUE_OF_PART,
     sql::PLACE_HELD,
+    sql::SEAT_HELD,
+];
+
+/// The statements that read jobs by their groups.
+const BY_GROUP: [&str; 5] = [
+    sql::FREE_WAITING,
+    sql::FREE_SEATED,
+    sql::COUNT_SEATED,
+    sql::NEXT_WAITING,
+    sql::FIRST_FRESH,
 ];
 
 /// Counted in virtual machine instructions.
@@ -142,7 +153,12 @@ fn no_statement_scans_the_jobs_or_sorts_them() {
         let by_part = steps.iter().any(|step| step.contains("kind=? AND <expr>"));
         let reads_parts = by_kind && text != sql::NEXT_KIND;
         assert_eq!(by_part, reads_parts, "{text}\n{steps:#?}");
-        let by_key = steps.iter().any(|step| step.contains("durable_job_key"));
+        let by_group = steps.iter().any(|step| step.contains("durable_job_group"));
+        assert_eq!(by_group, BY_GROUP.contains(&text), "{text}\n{steps:#?}");
+        let by_key = ["durable_job_key", "durable_done_key"];
+        let by_key = steps
+            .iter()
+            .any(|step| by_key.iter().any(|it| step.contains(it)));
         assert!(by_key || !text.contains("key = "), "{text}\n{steps:#?}");
     }
     let scan = "EXPLAIN QUERY PLAN SELECT id FROM durable_job WHERE payload = x'00'";
@@ -212,17 +228,22 @@ fn parked_jobs_do_not_slow_claims() {
     assert!(many <= few + 50, "{few} with ten, {many} with 5,000");
 }
 
-/// They are in neither index of limits, so these cost no write.
+/// They are not in the index of places, and stay where they are in that of groups, so these cost no write.
 #[test]
-fn jobs_of_queues_without_limits_have_no_place() {
+fn jobs_of_queues_without_limits_have_neither_place_nor_seat() {
     let store = SqliteStore::open(":memory:").expect("memory");
     let mail = NewJob {
         kind: Some("mail"),
         ..JOB
     };
+    let mail = NewJob {
+        group: Some("group"),
+        ..mail
+    };
     store.enqueue("queue", &[mail; 3]).expect("room");
-    let limit = Limit::per_kind("mail", 1);
-    store.limit("another", &limit, true).expect("a limit");
+    for limit in [Limit::per_kind("mail", 1), Limit::ordered()] {
+        store.limit("another", &limit, true).expect("a limit");
+    }
     let claim = Claim {
         token: Token::random(),
         kinds: None,
@@ -236,7 +257,7 @@ fn jobs_of_queues_without_limits_have_no_place() {
     let turn = store.turn("queue", &[], Some(claim)).expect("a turn");
     assert_eq!(turn.claimed.expect("a claim").leases.len(), 2);
     let link = store.0.link().expect("no fork");
-    let count = "SELECT count(place) FROM durable_job";
+    let count = "SELECT count(*) FROM durable_job WHERE place IS NOT NULL OR seat <> 0";
     let placed: u32 = link
         .connection
         .query_row(count, [], |row| row.get(0))
@@ -431,4 +452,131 @@ fn a_job_of_any_number_for_urgent_is_found_by_its_kind() {
         link.connection.execute(push, [urgent]).expect("a push");
     }
     assert_eq!(claimed(&store, Some(&[("mail", 9)]), 9).len(), 4);
+}
+
+const RULES: [Limit; 3] = [
+    Limit::ordered(),
+    Limit::Groups(Groups::Concurrency(2)),
+    Limit::fair(),
+];
+
+fn of_group(group: &str) -> NewJob<'_> {
+    NewJob {
+        group: Some(group),
+        ..JOB
+    }
+}
+
+/// Claims until all jobs of a group wait that can. In a fair group, one is available.
+fn let_all_wait(store: &SqliteStore, clock: &ManualStoreClock) {
+    clock.advance(Duration::from_millis(1));
+    while store.stats("queue").expect("figures").due > 1 {
+        claimed(store, None, 1);
+    }
+    claimed(store, None, 1);
+}
+
+/// Nor do the jobs of other groups. Counted in all statements that read jobs.
+#[test]
+fn other_jobs_of_a_group_do_not_slow_a_claim() {
+    let steps = |rule: &Limit, others: usize| {
+        let (store, clock) = timed();
+        store.limit("queue", rule, true).expect("a rule");
+        let push = |job: NewJob<'_>| store.enqueue("queue", &vec![job; others]).expect("room");
+        push(of_group("a"));
+        let_all_wait(&store, &clock);
+        let names: Vec<_> = (0..others)
+            .map(|number| format!("other {number}"))
+            .collect();
+        let jobs: Vec<_> = names.iter().map(|name| of_group(name)).collect();
+        store.enqueue("queue", &jobs).expect("room");
+        claimed(&store, None, u32::MAX);
+        // Fresh ones that are due later, and earlier ones that are urgent.
+        for urgent in [true, false] {
+            push(NewJob {
+                when: (HORIZON * 9).into(),
+                urgent,
+                ..of_group("b")
+            });
+        }
+        store.enqueue("queue", &[of_group("b"); 3]).expect("room");
+        let before = steps_of(&store, &sql::READS);
+        let leases = claimed(&store, None, 1);
+        let settles = [leases[0].settle(Act::Ack)];
+        store.turn("queue", &settles, None).expect("a turn");
+        steps_of(&store, &sql::READS) - before
+    };
+    for rule in &RULES {
+        let (few, many) = (steps(rule, 10), steps(rule, 3_000));
+        assert!(
+            (100..=few + 50).contains(&many),
+            "{rule:?}: {few} with ten, {many} with 3,000"
+        );
+    }
+}
+
+/// Counted in all statements that read jobs.
+#[test]
+fn waiting_and_fresh_jobs_do_not_slow_a_change_of_the_rule() {
+    let steps = |rule: &Limit, others: usize| {
+        let (store, clock) = timed();
+        store.limit("queue", rule, true).expect("a rule");
+        let jobs = vec![of_group("a"); others];
+        store.enqueue("queue", &jobs).expect("room");
+        let_all_wait(&store, &clock);
+        store.enqueue("queue", &jobs).expect("room");
+        let before = steps_of(&store, &sql::READS);
+        store.limit("queue", rule, false).expect("no rule");
+        store.limit("queue", rule, true).expect("a rule");
+        steps_of(&store, &sql::READS) - before
+    };
+    for rule in &RULES {
+        let (few, many) = (steps(rule, 10), steps(rule, 3_000));
+        assert!(
+            (50..=few + 50).contains(&many),
+            "{rule:?}: {few} with ten, {many} with 3,000"
+        );
+    }
+}
+
+/// So that no claim blocks the others for long. The claim says that there are more.
+#[test]
+fn a_claim_frees_a_limited_number_of_jobs_from_a_former_rule() {
+    const MOST: u32 = durable_queue::store::PARK_LIMIT;
+    let (store, clock) = timed();
+    store
+        .limit("queue", &Limit::ordered(), true)
+        .expect("a rule");
+    let jobs = vec![of_group("a"); MOST as usize + 10];
+    store.enqueue("queue", &jobs).expect("room");
+    let_all_wait(&store, &clock);
+    store
+        .limit("queue", &Limit::ordered(), false)
+        .expect("none");
+    // One is held.
+    for left in [MOST, 9, 0] {
+        assert_eq!(claimed(&store, None, u32::MAX).len(), left as usize);
+    }
+}
+
+/// Held jobs of any kind, and without one, have seats as soon as there is a rule.
+#[test]
+fn held_jobs_of_each_kind_get_seats() {
+    let (store, _) = timed();
+    let of_kind = |kind| NewJob {
+        kind,
+        ..of_group("a")
+    };
+    let jobs = [of_kind(Some("mail")), of_kind(None), of_kind(Some(""))];
+    store.enqueue("queue", &jobs).expect("room");
+    assert_eq!(claimed(&store, None, 3).len(), 3);
+    store.enqueue("queue", &[of_group("a")]).expect("room");
+    store
+        .limit("queue", &Limit::per_group(3), true)
+        .expect("a rule");
+    assert!(claimed(&store, None, 1).is_empty());
+    store
+        .limit("queue", &Limit::per_group(4), true)
+        .expect("a rule");
+    assert_eq!(claimed(&store, None, 1).len(), 1);
 }

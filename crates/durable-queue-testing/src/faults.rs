@@ -24,8 +24,6 @@ pub enum Call {
     Watch,
     /// [`Store::pause`](durable_queue::Store::pause).
     Pause,
-    /// [`Store::serialize_keys`](durable_queue::Store::serialize_keys).
-    SerializeKeys,
     /// [`Store::limit`](durable_queue::Store::limit).
     Limit,
     /// [`Store::redrive`](durable_queue::Store::redrive).

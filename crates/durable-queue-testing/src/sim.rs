@@ -9,12 +9,12 @@ use std::time::Duration;
 use durable_queue::internals::ANYTHING;
 use durable_queue::store::{
     Act, CANCEL_REQUEST_LIMIT, COUNT_LIMIT, Claim, Claimed, DeadJob, DoneJob, Fate, JobState,
-    KindRoom, LOCKED_AGAIN, Lease, ListedJob, PARK_LIMIT, RECALL, Result, SHORTLY, Settle, Store,
+    KindRoom, LOCKED_AGAIN, Lease, ListedJob, PARK_LIMIT, RECALL, Result, Settle, Store,
     StoreStats, Turn, Verdict, Watch, announced,
 };
 use durable_queue::{
-    Cancelled, ErrorKind, JobId, Limit, Merge, NewJob, Notifier, Notifiers, Put, Registration,
-    Reset, StartRate, StoreClock, StoreError, StoreTime, Token, When, Which,
+    Cancelled, ErrorKind, Groups, JobId, Limit, Merge, NewJob, Notifier, Notifiers, Put,
+    Registration, Reset, StartRate, StoreClock, StoreError, StoreTime, Token, When, Which,
 };
 use sync_shim::Mutex;
 
@@ -48,8 +48,11 @@ struct Queue {
     dead: BTreeMap<JobId, DeadJob>,
     done: BTreeMap<JobId, DoneJob>,
     paused: bool,
-    /// Maximum number of held jobs of each key, or zero for no limit.
-    per_key: u32,
+    /// The rule of the groups, and how often it was changed.
+    groups: Option<Groups>,
+    rule: u64,
+    /// Groups of which a job has left its seat since the last claim.
+    left: BTreeSet<String>,
     /// By kind.
     limits: BTreeMap<String, KindLimit>,
     /// Jobs locked by another transaction: they are neither claimed nor started.
@@ -84,6 +87,18 @@ struct Place {
     is_parked: bool,
 }
 
+/// Whether a rule of the groups lets a job be claimed. A seat under a former rule is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Seat {
+    /// No claim has looked at it, or it needs no seat.
+    #[default]
+    None,
+    /// It has one of its group's seats under the rule of this number.
+    Taken(u64),
+    /// It waits for one.
+    Awaited(u64),
+}
+
 #[derive(Clone)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -91,6 +106,7 @@ struct Place {
 )]
 struct Job {
     place: Option<Place>,
+    seat: Seat,
     /// Its due time.
     at: StoreTime,
     /// The latest due time that a debounce may set.
@@ -103,6 +119,7 @@ struct Job {
     ran: bool,
     attempts: u32,
     key: Option<Vec<u8>>,
+    group: Option<String>,
     payload: Vec<u8>,
     schedule: Option<String>,
     urgent: bool,
@@ -164,11 +181,6 @@ impl Job {
     /// It is claimed ahead by a holder that does not confirm starts.
     fn is_unconfirmed(&self) -> bool {
         self.token.is_some_and(|token| token.is_unconfirmed())
-    }
-
-    /// It has done a run, and the time of the next one is to come.
-    fn is_between_runs(&self, now: StoreTime) -> bool {
-        self.schedule.is_some() && self.attempts == 0 && self.at > now
     }
 
     /// Returns the announced time when the job is taken from its holder and becomes due at `at`.
@@ -234,12 +246,21 @@ impl Queue {
         }
     }
 
-    /// Brings back the jobs that wait for a key, if one of its jobs was held.
-    fn leave_key(&mut self, key: Option<&[u8]>, was_held: bool) -> StoreTime {
-        if was_held && self.bring_back(key) {
-            ANYTHING
-        } else {
-            StoreTime::NEVER
+    /// The job that keeps a push of its key from creating another one, if none is open: the first one that was started,
+    /// or the last one that is done.
+    fn unique(&self, now: StoreTime, key: &[u8], merge: Merge) -> Option<JobId> {
+        if !matches!(merge, Merge::KeepUntilDone | Merge::KeepDone) {
+            return None;
+        }
+        let done = || {
+            let kept = self.done.values().filter(|done| done.until > now);
+            let of_key = kept.filter(|done| done.key.as_deref() == Some(key));
+            of_key.max_by_key(|done| done.id)
+        };
+        let started = self.of_key(key).next().map(|(id, _)| id);
+        match merge {
+            Merge::KeepDone => started.or_else(|| done().map(|done| done.id)),
+            _ => started,
         }
     }
 
@@ -248,7 +269,7 @@ impl Queue {
         let repeats = |(id, old): (JobId, &Job)| (old.ran && old.schedule.is_some()).then_some(id);
         let begun = job.key.filter(|_| job.schedule.is_some());
         if let Some(id) = begun.and_then(|key| self.of_key(key).find_map(repeats)) {
-            if merge == Merge::Keep {
+            if merge.keeps() {
                 return (Put::Kept(id), StoreTime::NEVER);
             }
             let old = self.jobs.get_mut(&id).expect("the job exists");
@@ -260,24 +281,29 @@ impl Queue {
             }
             let at = old.at.min(new);
             old.free(at);
-            return (Put::Merged(id), at);
+            return (Put::Merged(id), at.min(self.leave_seat(id)));
         }
         if let Some(id) = job.key.and_then(|key| self.open(key)) {
             let old = self.jobs.get_mut(&id).expect("the job is pending");
             return match merge.merged(old.at, old.most, new) {
                 None => (Put::Kept(id), StoreTime::NEVER),
                 Some(at) => {
-                    let (announced, was_held) = (old.announced(at), old.token.is_some());
+                    let announced = old.announced(at);
                     old.free(at);
                     old.replace_contents(job);
                     if let Some(schedule) = job.schedule {
                         old.schedule = Some(schedule.to_owned());
                         old.most = StoreTime::NEVER;
                     }
-                    let frees = self.leave_key(job.key, was_held);
+                    let frees = self.leave_seat(id);
+                    let group = job.group.map(str::to_owned);
+                    self.jobs.get_mut(&id).expect("the job exists").group = group;
                     (Put::Merged(id), announced.min(frees))
                 }
             };
+        }
+        if let Some(id) = job.key.and_then(|key| self.unique(now, key, merge)) {
+            return (Put::Kept(id), StoreTime::NEVER);
         }
         self.next_id += 1;
         let id = JobId::from_u64(self.next_id);
@@ -288,11 +314,13 @@ impl Queue {
             most,
             due: at,
             place: None,
+            seat: Seat::None,
             token: None,
             started: false,
             ran: false,
             attempts: 0,
             key: job.key.map(<[u8]>::to_vec),
+            group: job.group.map(str::to_owned),
             payload: job.payload.to_vec(),
             schedule: job.schedule.map(str::to_owned),
             urgent: job.urgent,
@@ -305,98 +333,175 @@ impl Queue {
         (Put::New(id), at)
     }
 
-    /// Settles in order. Also returns whether a job has waited for a key that is now free.
+    /// Settles in order. Also returns whether a job that has waited can now be claimed.
     fn settle_all(&mut self, now: StoreTime, settles: &[Settle<'_>]) -> (Vec<Verdict>, bool) {
-        let mut frees_key = false;
+        let mut calls = false;
         let settle = |each: &Settle<'_>| {
-            let key = self.jobs.get(&each.id).and_then(|job| job.key.clone());
+            let before = self.jobs.get(&each.id).cloned();
             let verdict = self.settle(now, each);
             if verdict == Verdict::Done && each.act.ends_lease() {
-                frees_key |= self.bring_back(key.as_deref());
+                let before = before.expect("the job existed");
+                let is_gone = !self.jobs.contains_key(&each.id);
+                let keeps = self.groups == Some(Groups::Ordered)
+                    && !is_gone
+                    && !matches!(each.act, Act::Again { .. });
+                if before.seat == Seat::Taken(self.rule) && !keeps {
+                    if let Some(job) = self.jobs.get_mut(&each.id) {
+                        job.seat = Seat::None;
+                    }
+                    calls |= self.call_group(before.group.as_deref(), now);
+                }
             }
             if let Act::Again { when } = each.act {
                 // A push during the run has set an earlier time than the holder knows.
                 let job = self.jobs.get(&each.id).filter(|_| verdict == Verdict::Done);
-                frees_key |= job.is_some_and(|job| job.due < when.resolve(now));
+                calls |= job.is_some_and(|job| job.due < when.resolve(now));
             }
             verdict
         };
         let verdicts = settles.iter().map(settle).collect();
         if settles.iter().any(|settle| settle.act.ends_lease()) {
-            frees_key |= self.call_parked(now);
+            calls |= self.call_parked(now);
         }
-        (verdicts, frees_key)
+        (verdicts, calls)
     }
 
-    /// A job of a serial key is no longer held: restores the due times of jobs that a claim has postponed.
-    fn bring_back(&mut self, key: Option<&[u8]>) -> bool {
-        let of_key = |job: &&mut Job| key.is_some() && job.key.as_deref() == key;
-        let is_put_off = |job: &&mut Job| {
-            job.token.is_none() && job.due > job.at && job.place_of(true).is_none()
-        };
-        let mut put_off = self.jobs.values_mut().filter(of_key).filter(is_put_off);
-        self.per_key > 0 && put_off.by_ref().map(|job| job.due = job.at).count() > 0
+    /// A push, a cancel or a reset takes a job from its seat: the next claim gives it to another one. Returns what is
+    /// announced.
+    fn leave_seat(&mut self, id: JobId) -> StoreTime {
+        let job = self.jobs.get_mut(&id).expect("the job exists");
+        if std::mem::take(&mut job.seat) != Seat::Taken(self.rule) {
+            return StoreTime::NEVER;
+        }
+        self.left.extend(job.group.clone());
+        ANYTHING
     }
 
-    /// Returns whether a job can be claimed as far as its key is concerned. If not, postpones it until the
-    /// end of another job's lease, or until the due time of a job that was started before. If so, fences off
-    /// holders of other jobs of the key whose leases have expired.
-    fn has_its_key(&mut self, id: JobId, now: StoreTime, claim: &Claim<'_>) -> bool {
-        let key = self.jobs[&id].key.clone();
-        if self.per_key == 0 || key.is_none() {
-            return true;
-        }
-        if self.per_key > 1 {
-            return self.has_room_of_key(id, now, claim);
-        }
-        let is_open = !self.jobs[&id].ran;
-        let is_other = |(other, job): &(&JobId, &mut Job)| **other != id && job.key == key;
-        let others = self.jobs.iter_mut().filter(is_other).map(|(_, job)| job);
-        let others: Vec<&mut Job> = others.collect();
-        let held = others.iter().filter(|job| job.token.is_some());
-        let lease = held.map(|job| job.due).max().filter(|end| *end > now);
-        let begun = others
-            .iter()
-            .filter(|job| is_open && job.ran && !job.is_between_runs(now));
-        // A parked job has no time.
-        let again = |due| match due {
-            StoreTime::NEVER => now.after(claim.lease),
-            due => due.max(now.after(SHORTLY)),
+    fn of_group(&self, group: &str) -> impl Iterator<Item = (JobId, &Job)> {
+        let jobs = self.jobs.iter().map(|(id, job)| (*id, job));
+        jobs.filter(move |(_, job)| job.group.as_deref() == Some(group))
+    }
+
+    /// The first job of a group that is in this state, due by `due`, and not held.
+    fn first_of_group(&self, group: &str, seat: Seat, due: StoreTime) -> Option<JobId> {
+        let jobs = self.of_group(group);
+        let first = jobs
+            .filter(|(_, job)| job.seat == seat && job.token.is_none() && job.at <= due)
+            .filter(|(_, job)| job.place_of(true).is_none())
+            .min_by_key(|(id, job)| (!job.urgent, job.at, *id));
+        first.map(|(id, _)| id)
+    }
+
+    fn has_free_seat(&self, rule: Groups, group: &str) -> bool {
+        let seated = self
+            .of_group(group)
+            .filter(|(_, job)| job.seat == Seat::Taken(self.rule));
+        seated.count() < rule.seats() as usize
+    }
+
+    /// Gives the free seats of a group to the jobs that wait. Returns whether there were any.
+    fn call_group(&mut self, group: Option<&str>, now: StoreTime) -> bool {
+        let (Some(rule), Some(group)) = (self.groups, group) else {
+            return false;
         };
-        let begun = begun.map(|job| job.due).max().map(again);
-        if let Some(end) = lease.or(begun) {
+        let mut any = false;
+        while self.has_free_seat(rule, group) {
+            let is_fair = rule == Groups::Fair;
+            let waiting = self.first_of_group(group, Seat::Awaited(self.rule), StoreTime::NEVER);
+            let fresh = || {
+                self.first_of_group(group, Seat::None, now)
+                    .filter(|_| is_fair)
+            };
+            let Some(id) = waiting.or_else(fresh) else {
+                break;
+            };
             let job = self.jobs.get_mut(&id).expect("the job exists");
-            job.fence_off();
-            job.due = job.at.max(end.after(claim.horizon));
+            job.seat = Seat::Taken(self.rule);
+            // Behind those that are available already.
+            job.due = if is_fair { job.at.max(now) } else { job.at };
+            any = true;
+        }
+        any
+    }
+
+    /// Held jobs get seats. Claims free the others from the former rule.
+    fn set_groups(&mut self, rule: Option<Groups>) {
+        if self.groups == rule {
+            return;
+        }
+        self.groups = rule;
+        self.rule += 1;
+        if rule.is_some_and(|rule| rule != Groups::Fair) {
+            let is_held = |job: &&mut Job| job.token.is_some() && job.group.is_some();
+            for job in self.jobs.values_mut().filter(is_held) {
+                job.seat = Seat::Taken(self.rule);
+            }
+        }
+    }
+
+    /// At the start of a claim: frees jobs that a former rule has stopped, and gives away seats that were left by others
+    /// than settles. Returns whether there may be more to free.
+    fn renew_groups(&mut self, now: StoreTime) -> bool {
+        let current = [Seat::None, Seat::Taken(self.rule), Seat::Awaited(self.rule)];
+        let is_former = |job: &&mut Job| !current.contains(&job.seat);
+        let former = self.jobs.values_mut().filter(is_former);
+        let mut freed = 0;
+        for job in former.take(PARK_LIMIT as usize) {
+            freed += 1;
+            if let Seat::Awaited(_) = std::mem::take(&mut job.seat) {
+                job.due = job.at;
+            }
+        }
+        for group in std::mem::take(&mut self.left) {
+            self.call_group(Some(&group), now);
+        }
+        freed == PARK_LIMIT
+    }
+
+    /// Returns whether the rule of the groups lets a job be claimed. If not, it waits. `None`: another transaction has
+    /// locked the job that goes first.
+    fn has_seat(&mut self, id: JobId, end: StoreTime) -> Option<bool> {
+        let job = &self.jobs[&id];
+        let (Some(rule), Some(group)) = (self.groups, job.group.clone()) else {
+            return Some(true);
+        };
+        if job.seat == Seat::Taken(self.rule) || rule == Groups::Fair && job.token.is_some() {
+            return Some(true);
+        }
+        if self.has_free_seat(rule, &group) {
+            let first = match rule {
+                Groups::Ordered => self.first_of_group(&group, Seat::None, end),
+                _ => None,
+            };
+            let first = first.unwrap_or(id);
+            if self.locked.contains(&first) {
+                return None;
+            }
+            self.jobs.get_mut(&first).expect("the job exists").seat = Seat::Taken(self.rule);
+            if first == id {
+                return Some(true);
+            }
+        }
+        let job = self.jobs.get_mut(&id).expect("the job exists");
+        job.fence_off();
+        (job.seat, job.due) = (Seat::Awaited(self.rule), StoreTime::NEVER);
+        Some(false)
+    }
+
+    /// A claim has taken a job, or parked it for its kind. Returns whether the next one of its group can be claimed.
+    fn pass_seat_on(&mut self, id: JobId, now: StoreTime, is_parked: bool) -> bool {
+        let leaves = match self.groups {
+            None | Some(Groups::Ordered) => false,
+            Some(Groups::Concurrency(_)) => is_parked,
+            Some(Groups::Fair) => true,
+        };
+        if !leaves {
             return false;
         }
-        others
-            .into_iter()
-            .filter(|other| other.token.is_some())
-            .for_each(Job::fence_off);
-        true
-    }
-
-    /// Like `has_its_key`, for a limit above one per key, which keeps no order.
-    fn has_room_of_key(&mut self, id: JobId, now: StoreTime, claim: &Claim<'_>) -> bool {
-        let most = self.per_key as usize;
-        let key = self.jobs[&id].key.clone();
-        let is_other =
-            |(other, job): &(&JobId, &Job)| **other != id && job.key == key && job.token.is_some();
-        let others = self.jobs.iter().filter(is_other);
-        let mut others: Vec<_> = others.map(|(other, job)| (job.due, *other)).collect();
-        others.sort_unstable();
-        let expired = others.iter().filter(|(end, _)| *end <= now).count();
-        if others.len() - expired >= most {
-            let (end, _) = others[others.len() - most];
-            let job = self.jobs.get_mut(&id).expect("the job exists");
-            job.fence_off();
-            job.due = job.at.max(end.after(claim.horizon));
-            return false;
-        }
-        let needed = (others.len() + 1).saturating_sub(most);
-        self.fence_off(&others[..needed]);
-        true
+        let job = self.jobs.get_mut(&id).expect("the job exists");
+        job.seat = Seat::None;
+        let group = job.group.clone();
+        self.call_group(group.as_deref(), now)
     }
 
     fn fence_off(&mut self, leases: &[(StoreTime, JobId)]) {
@@ -523,8 +628,8 @@ impl Queue {
 
     fn limit(&mut self, now: StoreTime, limit: &Limit, is_set: bool) -> Result<()> {
         let kind = match limit {
-            Limit::PerKey { most } => {
-                self.per_key = if is_set { (*most).max(1) } else { 0 };
+            Limit::Groups(rule) => {
+                self.set_groups(is_set.then_some(*rule));
                 return Ok(());
             }
             Limit::PerKind { kind, .. } | Limit::RateOfKind { kind, .. } => kind,
@@ -537,7 +642,7 @@ impl Queue {
         }
         let limits = self.limits.entry(kind.clone()).or_default();
         match limit {
-            Limit::PerKind { most, .. } => limits.most = is_set.then_some((*most).max(1)),
+            Limit::PerKind { most, .. } => limits.most = is_set.then_some(*most),
             Limit::RateOfKind { rate, .. } if is_set => {
                 if limits.rate != Some(*rate) {
                     limits.full = rate.changed(limits.full, now);
@@ -567,11 +672,7 @@ impl Queue {
     }
 
     fn limits(&self) -> Vec<Limit> {
-        let most = self.per_key;
-        let mut limits: Vec<_> = (most > 0)
-            .then_some(Limit::PerKey { most })
-            .into_iter()
-            .collect();
+        let mut limits: Vec<_> = self.groups.map(Limit::Groups).into_iter().collect();
         for (kind, limit) in &self.limits {
             limits.extend(limit.most.map(|most| Limit::per_kind(kind, most)));
             let kind = || kind.clone();
@@ -649,6 +750,7 @@ impl Queue {
                 let dead = DeadJob {
                     id,
                     key: job.key,
+                    group: job.group,
                     payload: job.payload,
                     attempts: job.attempts - u32::from(!counts),
                     buried: now,
@@ -686,9 +788,10 @@ impl Queue {
         if is_taken {
             return (Cancelled::Taken, marks);
         }
+        let frees = self.leave_seat(id);
         let job = self.jobs.remove(&id).expect("the job exists");
-        let frees_key = self.bring_back(job.key.as_deref()) | self.call_parked(now);
-        let announced = job.announced(if frees_key { ANYTHING } else { never });
+        let calls = self.call_parked(now).then_some(ANYTHING);
+        let announced = job.announced(calls.unwrap_or(never).min(frees));
         let announced = announced.min(marks);
         let (payload, attempts) = (job.payload, job.attempts);
         (Cancelled::Gone { payload, attempts }, announced)
@@ -720,42 +823,57 @@ impl Queue {
         let mut rooms = Rooms::of(claim);
         let mut parked = 0;
         self.call_parked(now);
-        let mut order = self.in_order();
-        if claim.urgent_first {
-            // The sort is stable, so the others keep their order.
-            order.sort_by_key(|(due, id)| !(*due <= now && self.jobs[id].urgent));
-        }
-        for (due, id) in order {
-            let job = &self.jobs[&id];
-            let is_here = due <= now || due <= end && job.token.is_none();
-            let is_locked = self.locked.contains(&id);
-            is_short |= due <= now && is_locked && rooms.has(job);
-            let may = is_here && !is_locked && rooms.has(job);
-            let has_room = due <= now && started < claim.start || ahead < claim.ahead;
-            if !may || started + ahead >= max || !has_room || parked >= PARK_LIMIT {
-                continue;
+        let frees_more = self.renew_groups(now);
+        let mut is_again = true;
+        while std::mem::take(&mut is_again) {
+            let mut order = self.in_order();
+            if claim.urgent_first {
+                // The sort is stable, so the others keep their order.
+                order.sort_by_key(|(due, id)| !(*due <= now && self.jobs[id].urgent));
             }
-            if !self.has_room_of_kind(id, now) {
-                parked += 1;
-                continue;
+            for (due, id) in order {
+                let job = &self.jobs[&id];
+                let is_here = due <= now || due <= end && job.token.is_none();
+                let is_mine = job.token == Some(claim.token) || job.due != due;
+                let is_locked = self.locked.contains(&id);
+                is_short |= due <= now && is_locked && rooms.has(job);
+                let may = is_here && !is_locked && !is_mine && rooms.has(job);
+                let has_room = due <= now && started < claim.start || ahead < claim.ahead;
+                if !may || started + ahead >= max || !has_room || parked >= PARK_LIMIT {
+                    continue;
+                }
+                match self.has_seat(id, end) {
+                    Some(true) => {}
+                    Some(false) => {
+                        parked += 1;
+                        continue;
+                    }
+                    None => {
+                        is_short = true;
+                        continue;
+                    }
+                }
+                if !self.has_room_of_kind(id, now) {
+                    parked += 1;
+                    is_again |= self.pass_seat_on(id, now, true);
+                    continue;
+                }
+                self.take_place(id, now);
+                let job = self.jobs.get_mut(&id).expect("the job exists");
+                rooms.take(job);
+                if due <= now && started < claim.start {
+                    started += 1;
+                    job.started = false;
+                    job.start(until);
+                } else {
+                    ahead += 1;
+                    job.started = false;
+                    job.due = until.max(job.at);
+                }
+                job.token = Some(claim.token);
+                leases.push(job.lease(id, claim.token));
+                is_again |= self.pass_seat_on(id, now, false);
             }
-            if !self.has_its_key(id, now, claim) {
-                continue;
-            }
-            self.take_place(id, now);
-            let job = self.jobs.get_mut(&id).expect("the job exists");
-            rooms.take(job);
-            if due <= now && started < claim.start {
-                started += 1;
-                job.started = false;
-                job.start(until);
-            } else {
-                ahead += 1;
-                job.started = false;
-                job.due = until.max(job.at);
-            }
-            job.token = Some(claim.token);
-            leases.push(job.lease(id, claim.token));
         }
         self.call_parked(now);
         leases.sort_by_key(|lease| (lease.due, lease.id));
@@ -773,6 +891,7 @@ impl Queue {
                 &mut others
                     .map(|(_, job)| job.due)
                     .chain(again)
+                    .chain(frees_more.then_some(now))
                     .chain(self.next_token(now, &rooms)),
             ),
             first_free: first(&mut free.map(|(_, job)| job.due)),
@@ -885,8 +1004,8 @@ impl Store for SimStore {
 
     fn turn(&self, name: &str, settle: &[Settle<'_>], claim: Option<Claim<'_>>) -> Result<Turn> {
         self.0.plan.run_turn(settle, claim.as_ref(), |heard| {
-            let (turn, frees_key) = self.step(name, |queue, now| {
-                let (verdicts, frees_key) = queue.settle_all(now, settle);
+            let (turn, calls) = self.step(name, |queue, now| {
+                let (verdicts, calls) = queue.settle_all(now, settle);
                 let claimed = claim.map(|claim| queue.claim(now, &claim));
                 let paused = queue.paused;
                 let turn = Turn {
@@ -895,9 +1014,9 @@ impl Store for SimStore {
                     verdicts,
                     claimed,
                 };
-                (turn, frees_key)
+                (turn, calls)
             });
-            self.notify(heard, name, announced(settle, turn.now, frees_key));
+            self.notify(heard, name, announced(settle, turn.now, calls));
             Ok(turn)
         })
     }
@@ -932,9 +1051,8 @@ impl Store for SimStore {
                     let announced = job.announced(at);
                     job.put_at(at);
                     job.cancelled = false;
-                    let key = job.key.clone();
                     queue.reopen(id);
-                    let announced = announced.min(queue.leave_key(key.as_deref(), true));
+                    let announced = announced.min(queue.leave_seat(id));
                     let frees = queue.call_parked(now).then_some(ANYTHING);
                     (Reset::Moved, announced.min(frees.unwrap_or(never)))
                 }
@@ -981,13 +1099,6 @@ impl Store for SimStore {
         })
     }
 
-    fn serialize_keys(&self, name: &str, serial: bool) -> Result<()> {
-        self.0.plan.run(Call::SerializeKeys, |_| {
-            self.step(name, |queue, _| queue.per_key = u32::from(serial));
-            Ok(())
-        })
-    }
-
     fn limit(&self, name: &str, limit: &Limit, is_set: bool) -> Result<()> {
         self.0.plan.run(Call::Limit, |heard| {
             self.step(name, |queue, now| queue.limit(now, limit, is_set))?;
@@ -1015,7 +1126,6 @@ impl Store for SimStore {
                     .map(|(kind, count)| (kind.to_owned(), limited(count)))
                     .collect(),
                 paused: queue.paused,
-                serial_keys: queue.per_key == 1,
             }))
         })
     }
@@ -1036,9 +1146,17 @@ impl Store for SimStore {
                         id,
                         due,
                         at: job.at,
-                        state: JobState::of(job.token.is_some(), job.started, due, now),
+                        state: JobState::of(
+                            job.token.is_some(),
+                            job.started,
+                            due,
+                            job.at,
+                            job.attempts,
+                            now,
+                        ),
                         attempts: job.attempts,
                         key: job.key.clone(),
+                        group: job.group.clone(),
                         schedule: job.schedule.clone(),
                         urgent: job.urgent,
                         kind: job.kind.clone(),
@@ -1079,11 +1197,13 @@ impl Store for SimStore {
                         most: StoreTime::NEVER,
                         due: now,
                         place: None,
+                        seat: Seat::None,
                         token: None,
                         started: false,
                         ran: false,
                         attempts: 0,
                         key: dead.key,
+                        group: dead.group,
                         payload: dead.payload,
                         schedule: dead.schedule,
                         urgent: dead.urgent,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use durable_queue::internals::ANYTHING;
 use durable_queue::store::{Act, Claim, Fate, Lease, ListedJob, Settle, Verdict};
 use durable_queue::{
-    CarriedOut, DurableQueue, ErrorKind, JobId, Merge, NewJob, Notifier, SettleError, Store,
+    CarriedOut, DurableQueue, ErrorKind, JobId, Limit, Merge, NewJob, Notifier, SettleError, Store,
     StoreError, StoreTime, Token, When,
 };
 use testkit::Rng;
@@ -23,6 +23,7 @@ pub const JOB: NewJob<'_> = NewJob {
     payload: b"job",
     when: When::NOW,
     key: None,
+    group: None,
     merge: Merge::Keep,
     schedule: None,
     urgent: false,
@@ -147,7 +148,8 @@ pub fn a_forked_child_is_refused<S: Store>(
             store.watch("queue", notifier()).err(),
             store.watch("another", notifier()).err(),
             store.pause("queue", true).err(),
-            store.serialize_keys("queue", true).err(),
+            store.limit("queue", &Limit::ordered(), true).err(),
+            store.limits("queue").err(),
             store.stats("queue").err(),
             store.list("queue", None, 1).err(),
             store.dead("queue", None, 1).err(),

@@ -142,13 +142,22 @@ fn every_call<S: Store>(open: &impl Fn() -> S) -> Called {
     name(
         &mut called,
         "DurableQueue<T, S>",
-        &["builder", "new", "clone", "urgent", "kind", "with_policy"],
+        &[
+            "builder",
+            "new",
+            "clone",
+            "urgent",
+            "kind",
+            "group",
+            "with_policy",
+        ],
     );
     drop(DurableQueue::<String, S>::builder("dropped", open()));
     drop(DurableQueue::<String, S>::new("dropped", open()));
     let queue = DurableQueue::<String, S>::new("calls", open());
     drop(queue.clone());
     drop(queue.urgent());
+    drop(queue.group("group"));
     drop(queue.with_policy(JobPolicy::new()).kind::<Text>());
     push_calls(&queue, &mut called);
     operating_calls(&queue, &mut called);
@@ -240,7 +249,6 @@ fn operating_calls<S: Store>(queue: &DurableQueue<String, S>, called: &mut Calle
         "DurableQueue<T, S>",
         &[
             "pause",
-            "serialize_keys",
             "limit",
             "remove_limit",
             "limits",
@@ -255,7 +263,6 @@ fn operating_calls<S: Store>(queue: &DurableQueue<String, S>, called: &mut Calle
             "fate_async",
             "result_async",
             "pause_async",
-            "serialize_keys_async",
             "limit_async",
             "remove_limit_async",
             "limits_async",
@@ -274,9 +281,7 @@ fn operating_calls<S: Store>(queue: &DurableQueue<String, S>, called: &mut Calle
     let none = JobId::from_u64(1 << 40);
     queue.pause(true).unwrap();
     queue.pause(false).unwrap();
-    queue.serialize_keys(true).unwrap();
-    queue.serialize_keys(false).unwrap();
-    let limit = Limit::per_key(1);
+    let limit = Limit::ordered();
     queue.limit(&limit).unwrap();
     assert_eq!(queue.limits().unwrap(), std::slice::from_ref(&limit));
     queue.remove_limit(&limit).unwrap();
@@ -292,8 +297,6 @@ fn operating_calls<S: Store>(queue: &DurableQueue<String, S>, called: &mut Calle
     block_on(queue.result_async(none)).unwrap_err();
     block_on(queue.pause_async(true)).unwrap();
     block_on(queue.pause_async(false)).unwrap();
-    block_on(queue.serialize_keys_async(true)).unwrap();
-    block_on(queue.serialize_keys_async(false)).unwrap();
     block_on(queue.limit_async(limit.clone())).unwrap();
     assert_eq!(
         block_on(queue.limits_async()).unwrap(),

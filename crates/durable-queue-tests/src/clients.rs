@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use durable_queue::store::{Act, Claim, Lease, ListedJob};
+use durable_queue::store::{Claim, Lease, ListedJob};
 use durable_queue::{
     DecodeError, DurableQueue, EncodeError, ErrorKind, Limit, Merge, NewJob, Payload, Push, Put,
-    Reset, SqlStore, Store, StoreError, StoreTime, When,
+    SqlStore, Store, StoreError, StoreTime, When,
 };
 use testkit::Rng;
 
@@ -96,7 +96,7 @@ macro_rules! client_tests {
             a_bound_holds_for_jobs_without_a_key
             a_payload_that_cannot_be_encoded_is_returned
             pushes_of_an_urgent_handle_are_urgent
-            a_push_that_takes_a_claim_ahead_makes_room_for_its_key
+            a_push_that_takes_a_claim_ahead_leaves_the_seat_of_its_group
         }
     };
     ($for_each_client:ident: $($test:ident)*) => {$(
@@ -470,30 +470,22 @@ pub fn pushes_of_an_urgent_handle_are_urgent<S: SqlStore>(store: S, client: &mut
     assert!(stored.iter().all(|job| job.urgent));
 }
 
-/// Two jobs of the key are held, one of them ahead of its time, so a third one waits.
-pub fn a_push_that_takes_a_claim_ahead_makes_room_for_its_key<S: SqlStore>(
+/// A job that is claimed ahead of its time has the seat of its group, so another one waits.
+pub fn a_push_that_takes_a_claim_ahead_leaves_the_seat_of_its_group<S: SqlStore>(
     store: S,
     client: &mut dyn Client<S>,
 ) {
     const HOUR: Duration = Duration::from_secs(3_600);
     let queue: Queue<S> = DurableQueue::new("queue", store);
     let store = queue.store();
-    queue.limit(&Limit::per_key(2)).unwrap();
+    queue.limit(&Limit::ordered()).unwrap();
     let claimed = |claim| -> Vec<Lease> {
         let turn = store.turn("queue", &[], Some(claim)).unwrap();
         turn.claimed.unwrap().leases
     };
-    let push = |when: When| {
-        let put = queue.push_keyed("key", value(b"job"), when, Merge::Latest);
-        put.unwrap().id()
-    };
-    let [_, waiting] = [(); 2].map(|()| {
-        push(When::NOW);
-        claimed(claim_of(1)).remove(0)
-    });
-    let ahead = push(HOUR.into());
-    let retry = waiting.settle(Act::retry((HOUR * 2).into()));
-    store.turn("queue", &[retry], None).unwrap();
+    let group = queue.group("account 7");
+    let ahead = group.push_keyed("key", value(b"job"), HOUR, Merge::Latest);
+    let ahead = ahead.unwrap().id();
     let claim_ahead = Claim {
         start: 0,
         ahead: 1,
@@ -501,12 +493,11 @@ pub fn a_push_that_takes_a_claim_ahead_makes_room_for_its_key<S: SqlStore>(
         ..claim_of(1)
     };
     assert_eq!(claimed(claim_ahead)[0].id, ahead);
-    let moved = queue.reset(waiting.id, When::NOW).unwrap();
-    assert_eq!(moved, Reset::Moved);
-    assert!(claimed(claim_of(1)).is_empty(), "two of the key are held");
+    let waiting = group.push(value(b"job"), When::NOW).unwrap();
+    assert!(claimed(claim_of(1)).is_empty(), "the seat is taken");
 
     let merge = Call::Keyed(b"key".to_vec(), value(b"job"), HOUR.into(), Merge::Latest);
-    let puts = transact_one(client, &queue, merge, true).unwrap();
+    let puts = transact_one(client, &group, merge, true).unwrap();
     assert_eq!(puts, [Put::Merged(ahead)]);
-    assert_eq!(claimed(claim_of(1))[0].id, waiting.id);
+    assert_eq!(claimed(claim_of(1))[0].id, waiting);
 }

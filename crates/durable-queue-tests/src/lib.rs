@@ -18,6 +18,7 @@ pub mod cancelling;
 pub mod clients;
 pub mod databases;
 pub mod disturbed;
+pub mod grouped;
 pub mod programs;
 pub mod proxy;
 pub mod redis_cluster;

@@ -74,8 +74,6 @@ struct Program<'a> {
     held: Vec<(JobId, Token)>,
     /// The greatest id.
     last: u64,
-    /// Whether the limit of keys changes within the program.
-    keys_change: bool,
     rules: Rules,
     sleepers: Vec<Sleeper>,
     fence: &'a dyn Fn(),
@@ -138,7 +136,7 @@ fn kind_limit(rng: &mut Rng) -> Limit {
     if rng.chance(3) {
         Limit::rate_of_kind(kind, most, Duration::from_secs(5))
     } else {
-        Limit::per_kind(kind, most)
+        Limit::per_kind(kind, most - count(rng, 2))
     }
 }
 
@@ -178,14 +176,17 @@ impl Program<'_> {
         self.both(|store| store.limits(QUEUE));
     }
 
-    /// Sets or removes the limit of keys.
-    fn limit_keys(&mut self) {
-        let most = count(self.rng, 4);
-        if self.rng.chance(2) {
-            self.both(|store| store.serialize_keys(QUEUE, most == 1));
-        } else {
-            self.set(&Limit::per_key(most), most > 0);
-        }
+    /// Sets or removes the rule of groups.
+    fn limit_groups(&mut self) {
+        let rules = [
+            Limit::ordered(),
+            Limit::per_group(1),
+            Limit::per_group(2),
+            Limit::fair(),
+        ];
+        let rule = &rules[self.rng.below(rules.len())];
+        let is_set = !self.rng.chance(5);
+        self.set(rule, is_set);
     }
 
     fn limit_kinds(&mut self) {
@@ -258,6 +259,7 @@ impl Program<'_> {
             payload: &payload,
             when: after(rng),
             key: keyed.then_some(KEYS[key]),
+            group: rng.chance(2).then(|| ["a", "b"][rng.below(2)]),
             merge: merge(rng),
             schedule: rng.chance(4).then_some(["hourly", "daily"][rng.below(2)]),
             urgent: rng.chance(3),
@@ -302,8 +304,8 @@ impl Program<'_> {
                 if self.rng.chance(2) {
                     self.limit_kinds();
                 }
-                if self.keys_change {
-                    self.limit_keys();
+                if !self.rules.groups_stay {
+                    self.limit_groups();
                 }
             }
         }
@@ -319,12 +321,7 @@ impl Program<'_> {
         let most = count(self.rng, 4);
         let first = self.both(|store| store.list(QUEUE, None, most));
         let after = first.last().map(ListedJob::position);
-        let rest = self.both(|store| store.list(QUEUE, after, MANY));
-        if !self.keys_change {
-            let now = self.stores[0].turn(QUEUE, &[], None).unwrap().now;
-            let limits = self.stores[0].limits(QUEUE).unwrap();
-            self.rules.check_keys(now, &[first, rest].concat(), &limits);
-        }
+        self.both(|store| store.list(QUEUE, after, MANY));
         if let Some(&(_, token)) = self.held.last() {
             let lease = Duration::from_secs(3);
             self.both(|store| {
@@ -372,6 +369,11 @@ impl Program<'_> {
     /// Ends all jobs. None of them waits forever.
     fn drain(&mut self, shift: &impl Fn(i64)) {
         self.both(|store| store.pause(QUEUE, false));
+        let limits = self.stores[0].limits(QUEUE).unwrap();
+        let stops = |limit: &&Limit| matches!(limit, Limit::PerKind { most: 0, .. });
+        for limit in limits.iter().filter(stops) {
+            self.set(limit, false);
+        }
         for _ in 0..ROUNDS {
             let claim = Claim {
                 token: token(self.rng),
@@ -409,8 +411,8 @@ pub fn run(rng: &mut Rng, stores: &Both<'_>, watched: &Watched<'_>, shift: impl 
         stores: *stores,
         held: Vec::new(),
         last: 0,
-        keys_change: rng.chance(2),
         rules: Rules {
+            groups_stay: rng.chance(2),
             kinds_stay: rng.chance(2),
             has_jumps: rng.chance(4),
         },
@@ -423,7 +425,7 @@ pub fn run(rng: &mut Rng, stores: &Both<'_>, watched: &Watched<'_>, shift: impl 
         rng,
     };
     if !program.rng.chance(4) {
-        program.limit_keys();
+        program.limit_groups();
     }
     for _ in 0..program.rng.below(3) {
         program.limit_kinds();

@@ -1,13 +1,14 @@
 //! What must hold after each step of a random program, as far as it can be seen from outside a store: no limit is
 //! exceeded, no job waits without a reason, and no process sleeps while there is a job for it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use durable_queue::store::{JobState, Lease, ListedJob, Watch};
-use durable_queue::{Limit, Notifier, Store, StoreTime};
+use durable_queue::store::{Lease, ListedJob, Watch};
+use durable_queue::{Groups, Limit, Notifier, Store, StoreTime};
 
 pub(crate) const QUEUE: &str = "queue";
 /// How long before their times jobs are claimed.
@@ -15,6 +16,9 @@ pub(crate) const HORIZON: Duration = Duration::from_secs(1);
 
 /// What the program knows of the jobs' waits.
 pub(crate) struct Rules {
+    /// The rule of groups does not change within the program: otherwise more jobs may be held than have seats since then,
+    /// and each is taken over.
+    pub(crate) groups_stay: bool,
     /// No job changes its kind, so the list tells under which limit it is held.
     pub(crate) kinds_stay: bool,
     /// The clock is set back at times. Then jobs may wait for the end of a former lease, or for their own time.
@@ -22,7 +26,7 @@ pub(crate) struct Rules {
 }
 
 fn is_live(job: &ListedJob) -> bool {
-    job.state != JobState::Waiting
+    job.state.is_held()
 }
 
 fn is_parked(job: &ListedJob) -> bool {
@@ -34,12 +38,11 @@ fn live<'a>(listed: &'a [ListedJob], is_meant: impl Fn(&ListedJob) -> bool + 'a)
     live.count()
 }
 
-fn per_key(limits: &[Limit]) -> usize {
-    let most = limits.iter().find_map(|limit| match limit {
-        Limit::PerKey { most } => Some(*most as usize),
+fn rule_of_groups(limits: &[Limit]) -> Option<Groups> {
+    limits.iter().find_map(|limit| match limit {
+        Limit::Groups(rule) => Some(*rule),
         _ => None,
-    });
-    most.unwrap_or(0)
+    })
 }
 
 impl Rules {
@@ -51,17 +54,14 @@ impl Rules {
         listed: &[ListedJob],
         limits: &[Limit],
     ) {
-        let per_key = per_key(limits);
-        for lease in leases
-            .iter()
-            .filter(|lease| per_key > 0 && lease.key.is_some())
-        {
-            let held = live(listed, |job| job.key == lease.key);
-            assert!(held <= per_key, "{held} jobs of a key are held: {listed:?}");
+        let rule = rule_of_groups(limits);
+        if let Some(rule) = rule {
+            self.check_groups(now, leases, listed, rule, limits);
         }
         if !self.kinds_stay {
             return;
         }
+        let may_wait_for_group = |job: &ListedJob| rule.is_some() && job.group.is_some();
         for job in listed.iter().filter(|job| is_parked(job)) {
             let is_limited = limits.iter().any(|limit| match limit {
                 Limit::PerKind { kind, .. } | Limit::RateOfKind { kind, .. } => {
@@ -69,7 +69,10 @@ impl Rules {
                 }
                 _ => false,
             });
-            assert!(is_limited, "{job:?} is parked without a limit");
+            assert!(
+                is_limited || may_wait_for_group(job),
+                "{job:?} is parked without a limit"
+            );
         }
         for limit in limits {
             let Limit::PerKind { kind, most } = limit else {
@@ -90,38 +93,61 @@ impl Rules {
             let mut its = listed.iter().filter(|job| is_its(job));
             let may_start = |job: &&ListedJob| !is_live(job) && job.due <= now.after(HORIZON);
             let called = its.clone().filter(may_start).count();
+            let waits_for_it = |job: &ListedJob| is_parked(job) && !may_wait_for_group(job);
             assert!(
-                self.has_jumps || has_rate || held + called >= most || !its.any(is_parked),
+                self.has_jumps || has_rate || held + called >= most || !its.any(waits_for_it),
                 "jobs of the kind {kind} are parked, although there is room: {listed:?}"
             );
         }
     }
 
-    /// The limit of keys has been the same since the first push. A job that waits for its key has a reason.
-    pub(crate) fn check_keys(&self, now: StoreTime, listed: &[ListedJob], limits: &[Limit]) {
-        if self.has_jumps {
-            return;
-        }
-        let per_key = per_key(limits);
-        for job in listed {
-            // A lease may have ended in the meantime.
-            let waits =
-                !is_live(job) && !is_parked(job) && job.at <= now && job.due > now.after(HORIZON);
-            if !waits {
+    /// After a claim: it has given no more seats than there are, and no job waits for a seat that is free.
+    fn check_groups(
+        &self,
+        now: StoreTime,
+        leases: &[Lease],
+        listed: &[ListedJob],
+        rule: Groups,
+        limits: &[Limit],
+    ) {
+        let groups: BTreeSet<&String> = listed.iter().filter_map(|it| it.group.as_ref()).collect();
+        for group in groups {
+            let of_group = || {
+                listed
+                    .iter()
+                    .filter(|job| job.group.as_ref() == Some(group))
+            };
+            let held = of_group().filter(|job| is_live(job)).count();
+            let is_new = |job: &ListedJob| leases.iter().any(|lease| lease.id == job.id);
+            let seats = rule.seats() as usize;
+            assert!(
+                rule == Groups::Fair
+                    || !self.groups_stay
+                    || held <= seats
+                    || !of_group().any(is_new),
+                "{held} jobs of the group {group} are held: {listed:?}"
+            );
+            // A job of a limited kind may wait for that.
+            let is_limited = |job: &&ListedJob| {
+                limits.iter().any(|limit| match limit {
+                    Limit::PerKind { kind, .. } | Limit::RateOfKind { kind, .. } => {
+                        job.kind.as_ref() == Some(kind)
+                    }
+                    _ => false,
+                })
+            };
+            if self.has_jumps || of_group().any(|job| is_limited(&job)) {
                 continue;
             }
-            let is_next = |other: &ListedJob| {
-                let repeats = other.schedule.is_some() && other.attempts == 0 && other.at > now;
-                is_live(other) || !repeats
+            let has_seat = |job: &&ListedJob| match rule {
+                Groups::Ordered => !is_parked(job),
+                Groups::Concurrency(_) => is_live(job) || job.due <= now.after(HORIZON),
+                Groups::Fair => !is_live(job) && job.due <= now.after(HORIZON),
             };
-            let has_reason = match per_key {
-                _ if job.key.is_none() => false,
-                1 => listed
-                    .iter()
-                    .any(|other| other.id != job.id && other.key == job.key && is_next(other)),
-                most => most > 0 && live(listed, |other| other.key == job.key) >= most,
-            };
-            assert!(has_reason, "{job:?} waits without a reason: {listed:?}");
+            assert!(
+                of_group().filter(has_seat).count() >= seats || !of_group().any(is_parked),
+                "jobs of the group {group} wait for a free seat: {listed:?}"
+            );
         }
     }
 }

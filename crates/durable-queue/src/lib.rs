@@ -47,7 +47,7 @@
 //! - In a forked child, with queues and stores that the parent has opened: each call returns `Forked`. Open
 //!   the store and create the queue after the fork.
 //! - For strict order: jobs start in the order of their times, then of their ids, but handlers may finish in
-//!   any order. [Serial keys](DurableQueue::serialize_keys) keep the order of the jobs of a key.
+//!   any order. [Ordered groups](Groups::Ordered) run their jobs one after another.
 //! - For many levels of priority: a job is either [urgent](DurableQueue::urgent) or not. Use another queue
 //!   for a further level.
 //!
@@ -67,6 +67,8 @@
 //!   process. A cancelled job is not retried.
 //! - The **horizon** is how long before its time a job may be claimed.
 //! - A **kind** is a name of a job, by which a worker finds its handler: see [`Kind`].
+//! - A **group** is a text of the application, such as a tenant, by which a queue orders or limits jobs: see
+//!   [`Groups`]. A job that its group or its kind keeps back *waits*.
 //!
 //! # Guarantees
 //! 1. At least once: after a successful push, the job is handed out until it is acknowledged, buried,
@@ -78,9 +80,10 @@
 //!    without [confirmation](Builder::confirm) gives that up for the jobs that it has claimed ahead.
 //! 4. One holder: a settle by a holder whose lease was taken over changes nothing.
 //! 5. Each key has at most one open job, into which pushes are merged. A started job is not open (see [`Merge`]), so a
-//!    push during its run is not lost. With [serial keys](DurableQueue::serialize_keys), at most one job of a key is
-//!    held, so at most one runs. [Limits](DurableQueue::limit) of a key or a kind hold for all processes together.
-//! 6. User code (handlers, hooks, back-offs, wakers, stores) runs with no lock held, and its panics do not
+//!    push during its run is not lost.
+//! 6. [Limits](DurableQueue::limit) of groups and kinds hold for all processes together, also when they are killed. In an
+//!    ordered group, at most one job is held, and a failed one is not overtaken.
+//! 7. User code (handlers, hooks, back-offs, wakers, stores) runs with no lock held, and its panics do not
 //!    propagate beyond the call.
 //!
 //! # Calls that wait
@@ -112,7 +115,6 @@
 //! | [`cancel`](DurableQueue::cancel) | drop the future | the limits of the store | [`cancel_async`](DurableQueue::cancel_async) |
 //! | [`reset`](DurableQueue::reset) | drop the future | the limits of the store | [`reset_async`](DurableQueue::reset_async) |
 //! | [`pause`](DurableQueue::pause) | drop the future | the limits of the store | [`pause_async`](DurableQueue::pause_async) |
-//! | [`serialize_keys`](DurableQueue::serialize_keys) | drop the future | the limits of the store | [`serialize_keys_async`](DurableQueue::serialize_keys_async) |
 //! | [`limit`](DurableQueue::limit) | drop the future | the limits of the store | [`limit_async`](DurableQueue::limit_async) |
 //! | [`remove_limit`](DurableQueue::remove_limit) | drop the future | the limits of the store | [`remove_limit_async`](DurableQueue::remove_limit_async) |
 //! | [`limits`](DurableQueue::limits) | drop the future | the limits of the store | [`limits_async`](DurableQueue::limits_async) |
@@ -220,7 +222,7 @@ pub use self::{
     error::{CarriedOut, ErrorKind, LONGEST_ERROR, PushError, SettleError, StoreError, TakeError},
     store::failures::Failure,
     store::job::{Cancelled, JobId, Merge, NewJob, Put, Reset, Retried, Token, Which},
-    store::limit::{Limit, StartRate},
+    store::limit::{Groups, Limit, StartRate},
     store::notify::{Notifier, Notifiers, Registration},
     store::payload::{DecodeError, EncodeError, Payload},
     store::time::{StoreClock, StoreTime, WallClock, When},

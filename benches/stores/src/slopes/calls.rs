@@ -201,6 +201,7 @@ pub fn job(delay: Duration) -> NewJob<'static> {
         payload: &[b'.'; 100],
         when: When::After(delay),
         key: None,
+        group: None,
         merge: Merge::Keep,
         schedule: None,
         urgent: false,

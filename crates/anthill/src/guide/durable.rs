@@ -93,8 +93,14 @@
 //! ```
 //!
 //! Blocking handlers are added by `on` and `on_with`, and started by `start`. A job of a kind that has no handler in
-//! this process counts as a failed attempt and is retried, so in a rolling deployment a process of the newer version gets it.
+//! this process stays for one that has: in a rolling deployment, a process of the newer version gets it.
 //! A job has its own policy if it is pushed by a handle with one: `jobs.kind().with_policy(policy).push(..)`.
+//!
+//! # The same work pushed twice
+//! `jobs.push_keyed(key, job, when, merge)`: a key has at most one job that has not been started, and `Merge` says how a further push
+//! changes it. With `Merge::KeepUntilDone` a push is also kept by a job that runs, such as an export of three hours, and with
+//! `Merge::KeepDone` by one that was done a while ago: `jobs.with_policy(JobPolicy::new().keep_done(hour))` makes it one mail per
+//! user and hour.
 //!
 //! # Cancelling a running job
 //! `cancel` of a running job asks its handler to stop, in whatever process it runs, and the job is not retried. An async
@@ -102,9 +108,13 @@
 //! `job.is_cancelled()` from time to time, or `job.wait_cancelled_timeout(pause)` instead of sleeping. A handler that
 //! succeeds nevertheless acknowledges its job as usual.
 //!
-//! # Limits for all processes
-//! `jobs.limit(&Limit::per_key(1))` runs the jobs of each key one after another, in whatever process. `Limit::per_kind` bounds
-//! how many jobs of a kind run at a time, and `Limit::rate_of_kind` how many start in a span. The store keeps the limits, so
+//! # Groups and limits, for all processes
+//! `jobs.group("account 7").push(..)` pushes a job of a group: any number of them may wait. The queue says what groups mean, by one
+//! of three rules: `jobs.limit(&Limit::ordered())` runs the jobs of each group one after another, in order, in whatever
+//! process, and a failed one is not overtaken; `Limit::per_group(2)` runs at most two of each at a time; with `Limit::fair()` the
+//! groups take turns, so a tenant with a thousand jobs does not hold up the others.
+//!
+//! `Limit::per_kind` bounds how many jobs of a kind run at a time, and `Limit::rate_of_kind` how many start in a span. A maximum of zero stops a kind. The store keeps the limits, so
 //! one process sets them for all, also while jobs run.
 //!
 //! # Results

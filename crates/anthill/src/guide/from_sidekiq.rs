@@ -24,8 +24,9 @@
 //! | `Queue#size`, `Queue#latency` | `store_stats` |
 //! | `Queue#pause!`, `unpause!` (Pro) | `pause(true)`, `pause(false)` |
 //! | `super_fetch!` (Pro) | always |
-//! | `unique_for` (Enterprise) | `push_keyed(key, value, when, Merge::Keep)` |
-//! | `Sidekiq::Limiter.concurrent(name, 1)` (Enterprise) | `serialize_keys(true)`, for the jobs of each key |
+//! | `unique_for`, `unique_until: :start` (Enterprise) | `push_keyed(key, value, when, Merge::Keep)` |
+//! | `unique_for`, `unique_until: :success` (Enterprise) | `Merge::KeepUntilDone`; `Merge::KeepDone` also for a while afterwards |
+//! | `Sidekiq::Limiter.concurrent(name, 1)` (Enterprise) | `group(name)` and `limit(&Limit::ordered())` |
 //! | `Sidekiq::Limiter.concurrent(name, n)`, `bucket`, `leaky` (Enterprise) | `limit(&Limit::per_kind(kind, n))`, `limit(&Limit::rate_of_kind(kind, jobs, per))`; `Builder::rate`, for one process |
 //! | `config.periodic` (Enterprise) | `push_repeating` (feature `durable-cron`) |
 //! | `Sidekiq.transactional_push!` | `push_in` |

@@ -21,21 +21,22 @@ fn limits_are_set_listed_replaced_and_removed() {
         &["limit", "rate-of-kind", "mail", "100", "--per", "90s"][..],
         &["limit", "per-kind", "report", "9"],
         &["limit", "per-kind", "report", "4"],
-        &["limit", "per-key", "2"],
+        &["limit", "ordered"],
+        &["limit", "per-group", "2"],
     ] {
         assert_eq!(shell.ok(set), "");
     }
-    let text = "per-key 2\nrate-of-kind mail 100 --per 1m30s\nper-kind report 4\n";
+    let text = "per-group 2\nrate-of-kind mail 100 --per 1m30s\nper-kind report 4\n";
     assert_eq!(shell.ok(&["limits"]), text);
     let listed = [
-        json!({ "limit": "per-key", "most": 2 }),
+        json!({ "limit": "per-group", "most": 2 }),
         json!({ "limit": "rate-of-kind", "kind": "mail", "jobs": 100, "per_seconds": 90.0 }),
         json!({ "limit": "per-kind", "kind": "report", "most": 4 }),
     ];
     assert_eq!(shell.json(&["limits"]), listed);
     let queue = shell.queue();
     let in_force = [
-        Limit::per_key(2),
+        Limit::per_group(2),
         Limit::rate_of_kind("mail", 100, Duration::from_secs(90)),
         Limit::per_kind("report", 4),
     ];
@@ -43,7 +44,7 @@ fn limits_are_set_listed_replaced_and_removed() {
 
     for (remove, left) in [
         (&["limit", "per-kind", "report", "--off"][..], 2),
-        (&["limit", "per-key", "--off"], 1),
+        (&["limit", "per-group", "--off"], 1),
         (&["limit", "rate-of-kind", "other", "--off"], 1),
         (&["limit", "rate-of-kind", "mail", "--off"], 0),
     ] {
@@ -57,10 +58,11 @@ fn a_listed_limit_is_the_arguments_that_set_it() {
     let shell = store();
     let queue = shell.queue();
     let limits = [
-        Limit::per_key(1),
+        Limit::per_group(1),
         Limit::rate_of_kind("a", 1, Duration::from_micros(1)),
         Limit::rate_of_kind("b", u32::MAX, Duration::from_secs(90_061)),
         Limit::rate_of_kind("c", 7, Duration::from_micros(3_600_250_001)),
+        Limit::per_kind("d", 0),
     ];
     let set = |limit: &Limit| queue.limit(limit).unwrap();
     limits.iter().for_each(set);
@@ -73,6 +75,23 @@ fn a_listed_limit_is_the_arguments_that_set_it() {
         shell.ok(&arguments);
     }
     assert_eq!(queue.limits().unwrap(), limits);
+}
+
+/// Any of them can be turned off by the name of another one.
+#[test]
+fn each_rule_of_groups_is_listed_by_the_argument_that_sets_it() {
+    let shell = store();
+    for (argument, other, rule) in [
+        ("ordered", "fair", Limit::ordered()),
+        ("fair", "ordered", Limit::fair()),
+    ] {
+        shell.ok(&["limit", argument]);
+        assert_eq!(shell.queue().limits().unwrap(), [rule]);
+        assert_eq!(shell.ok(&["limits"]), format!("{argument}\n"));
+        assert_eq!(shell.json(&["limits"]), [json!({ "limit": argument })]);
+        shell.ok(&["limit", other, "--off"]);
+        assert_eq!(shell.ok(&["limits"]), "");
+    }
 }
 
 #[test]
@@ -88,13 +107,15 @@ fn the_name_of_a_kind_is_listed_on_one_line() {
 #[test]
 fn an_invalid_limit_is_rejected_and_changes_nothing() {
     let shell = store();
-    shell.ok(&["limit", "per-key", "2"]);
+    shell.ok(&["limit", "per-group", "2"]);
     for wrong in [
-        &["per-key"][..],
-        &["per-key", "0"],
-        &["per-key", "many"],
-        &["per-key", "4294967296"],
-        &["per-key", "1", "--off"],
+        &["per-group"][..],
+        &["per-group", "0"],
+        &["per-group", "many"],
+        &["per-group", "4294967296"],
+        &["per-group", "1", "--off"],
+        &["ordered", "1"],
+        &["fair", "1"],
         &["per-kind", "mail"],
         &["per-kind", "", "1"],
         &["per-kind", "--off"],
@@ -111,7 +132,7 @@ fn an_invalid_limit_is_rejected_and_changes_nothing() {
     ] {
         assert_eq!(shell.run(2, &[&["limit"], wrong].concat()), "", "{wrong:?}");
     }
-    assert_eq!(shell.ok(&["limits"]), "per-key 2\n");
+    assert_eq!(shell.ok(&["limits"]), "per-group 2\n");
     let said = shell.command(&["limit", "rate-of-kind", "mail", "5", "--per", "0s"]);
     let said = { said }.output().unwrap();
     assert!(String::from_utf8(said.stderr).unwrap().contains("--per"));

@@ -19,7 +19,7 @@ use std::process::{Command, Output, Stdio};
 
 use durable_queue::{DurableQueue, NewJob, Store as _, StoreTime, When};
 use durable_queue_sqlite::SqliteStore;
-use durable_queue_tests::alike::JOB;
+use durable_queue_tests::alike::{JOB, claim_of};
 use durable_queue_tests::support::Folder;
 use serde_json::{Value, json};
 
@@ -99,7 +99,7 @@ fn pushed_jobs_are_listed_in_order_and_can_be_taken() {
     shell.ok(&["push", "then", "--at", "2131-05-01T09:00:00.5+02:00"]);
     let listed = shell.json(&["list"]);
     let states: Vec<_> = listed.iter().map(|job| &job["state"]).collect();
-    assert_eq!(states, ["waiting"; 4]);
+    assert_eq!(states, ["available", "available", "scheduled", "scheduled"]);
     let ids: Vec<_> = listed
         .iter()
         .map(|job| job["id"].as_u64().unwrap())
@@ -427,23 +427,49 @@ fn due_jobs_of_each_kind_are_shown_in_stats() {
 }
 
 #[test]
-fn serial_keys_are_shown_in_stats_and_apply_to_all_processes() {
+fn ordered_groups_apply_to_all_processes_and_are_listed() {
     let shell = Shell::new();
     let queue = shell.queue();
-    shell.ok(&["serialize-keys"]);
-    shell.ok(&["push", "first", "--key", "key"]);
+    shell.ok(&["limit", "ordered"]);
+    shell.ok(&["push", "first", "--group", "a\tgroup"]);
     let first = queue.take().unwrap();
-    shell.ok(&["push", "second", "--key", "key"]);
-    assert!(queue.take_timeout(std::time::Duration::ZERO).is_err());
-    assert!(
-        shell
-            .ok(&["stats"])
-            .ends_with("0 dead letters, serial keys\n")
-    );
-    assert_eq!(shell.json(&["stats"])[0]["serial_keys"], true);
-    shell.ok(&["serialize-keys", "--off"]);
-    assert_eq!(shell.json(&["stats"])[0]["serial_keys"], false);
-    first.ack().unwrap();
+    shell.ok(&["push", "second", "--group", "a\tgroup", "--key", "key"]);
+    let claim = Some(claim_of(1));
+    let turn = queue.store().turn(queue.name(), &[], claim).unwrap();
+    assert!(turn.claimed.unwrap().leases.is_empty());
+    let listed = || -> Vec<_> {
+        let listed = shell.json(&["list"]);
+        let states = listed.iter().map(|job| job["state"].clone());
+        assert!(listed.iter().all(|job| job["group"] == "a\tgroup"));
+        states.collect()
+    };
+    assert_eq!(listed(), ["running", "waiting"]);
+    assert!(shell.ok(&["list"]).contains("key  (group a\\tgroup)\n"));
+    first.bury("lost").unwrap();
+    assert_eq!(listed(), ["available"]);
+    let second = queue.take().unwrap();
+    second
+        .retry_after(std::time::Duration::from_secs(3_600), "later")
+        .unwrap();
+    assert_eq!(listed(), ["retryable"]);
+    assert_eq!(shell.json(&["dead"])[0]["group"], "a\tgroup");
+    assert!(shell.ok(&["dead"]).contains("lost  (group a\\tgroup)\n"));
+}
+
+/// Until it is done.
+#[test]
+fn a_push_can_be_kept_by_a_started_job() {
+    let shell = Shell::new();
+    let push = |merge: &str| {
+        let push = ["push", "job", "--key", "key", "--merge", merge];
+        shell.json(&push)[0]["state"].clone()
+    };
+    assert_eq!(push("keep-until-done"), "new");
+    let job = shell.queue().take().unwrap();
+    assert_eq!(push("keep-until-done"), "kept");
+    assert_eq!(push("keep-done"), "kept");
+    job.ack().unwrap();
+    assert_eq!(push("keep-done"), "new");
 }
 
 #[test]

@@ -79,16 +79,16 @@ fn changes_are_printed_as_json(address: &str, store: impl Store) {
 
 fn limits_and_fates_are_shown(address: &str, store: impl Store) {
     for limit in [
-        &["per-key", "2"][..],
+        &["per-group", "2"][..],
         &["per-kind", "mail", "4"],
         &["rate-of-kind", "mail", "100", "--per", "90s"],
     ] {
         assert_eq!(run(address, 0, &[&["limit"], limit].concat()), "");
     }
-    let limits = "per-key 2\nper-kind mail 4\nrate-of-kind mail 100 --per 1m30s\n";
+    let limits = "per-group 2\nper-kind mail 4\nrate-of-kind mail 100 --per 1m30s\n";
     assert_eq!(run(address, 0, &["limits"]), limits);
     for limit in [
-        &["per-key"][..],
+        &["per-group"][..],
         &["per-kind", "mail"],
         &["rate-of-kind", "mail"],
     ] {

@@ -9,11 +9,11 @@ $$;
 
 -- Locks and returns the identified job: by its id, or by its key: the open one, or else one that waits for
 -- its next attempt, or else a running one. `o_taken`: see `is_taken`. `o_unconfirmed`: its holder does not
--- confirm starts.
+-- confirm starts. `o_seat`, `o_group`: for `leave_seat`.
 CREATE OR REPLACE FUNCTION SCHEMA.named(p_queue text, p_id bigint, p_key bytea)
 RETURNS TABLE (
     o_id bigint, o_taken boolean, o_attempts integer, o_payload bytea, o_queue bigint,
-    o_unconfirmed boolean
+    o_unconfirmed boolean, o_seat bigint, o_group text
 )
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -22,10 +22,12 @@ DECLARE
     v_job record;
 BEGIN
     IF p_key IS NULL THEN
-        SELECT j.id, j.started, j.token, j.at, j.due, j.attempts, j.payload INTO v_job FROM SCHEMA.job j
+        SELECT j.id, j.started, j.token, j.at, j.due, j.attempts, j.payload, j.seat, j.job_group INTO v_job
+        FROM SCHEMA.job j
         WHERE j.id = p_id AND j.queue = v_queue FOR UPDATE;
     ELSE
-        SELECT j.id, j.started, j.token, j.at, j.due, j.attempts, j.payload INTO v_job FROM SCHEMA.job j
+        SELECT j.id, j.started, j.token, j.at, j.due, j.attempts, j.payload, j.seat, j.job_group INTO v_job
+        FROM SCHEMA.job j
         WHERE j.queue = v_queue AND j.key = p_key
         ORDER BY j.run <> 0, SCHEMA.is_taken(j.started, j.token, j.at, j.due, v_now),
             j.run
@@ -35,7 +37,7 @@ BEGIN
         -- The clock is read again, because the job may have become due while another transaction had locked it.
         RETURN QUERY SELECT v_job.id,
             SCHEMA.is_taken(v_job.started, v_job.token, v_job.at, v_job.due, SCHEMA.clock()),
-            v_job.attempts, v_job.payload, v_queue, SCHEMA.is_unconfirmed(v_job.token);
+            v_job.attempts, v_job.payload, v_queue, SCHEMA.is_unconfirmed(v_job.token), v_job.seat, v_job.job_group;
     END IF;
 END
 $$;
@@ -48,7 +50,6 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_now bigint;
     v_found record;
-    v_key bytea;
 BEGIN
     SELECT * INTO v_found FROM SCHEMA.named(p_queue, p_id, p_key);
     IF NOT FOUND THEN
@@ -59,8 +60,8 @@ BEGIN
     o_attempts := v_found.o_attempts;
     o_payload := v_found.o_payload;
     IF NOT o_taken THEN
-        DELETE FROM SCHEMA.job j WHERE j.id = v_found.o_id RETURNING j.key INTO v_key;
-        PERFORM SCHEMA.leave_key(v_found.o_queue, v_key);
+        DELETE FROM SCHEMA.job j WHERE j.id = v_found.o_id;
+        PERFORM SCHEMA.leave_seat(v_found.o_queue, v_found.o_seat, v_found.o_group);
     END IF;
     IF p_key IS NOT NULL THEN
         -- Another open job was pushed after this cancel.
@@ -81,7 +82,7 @@ BEGIN
         PERFORM SCHEMA.recall(v_found.o_queue);
     END IF;
     -- At the end, because it takes the lock of the limits.
-    IF NOT o_taken AND (SELECT q.kind_limits FROM SCHEMA.queue q WHERE q.id = v_found.o_queue) THEN
+    IF NOT o_taken AND (SELECT q.limited FROM SCHEMA.queue q WHERE q.id = v_found.o_queue) THEN
         PERFORM SCHEMA.call_after(v_found.o_queue);
     END IF;
     RETURN NEXT;
@@ -109,7 +110,6 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_now bigint := SCHEMA.clock();
     v_found record;
-    v_key bytea;
 BEGIN
     SELECT * INTO v_found FROM SCHEMA.named(p_queue, p_id, p_key);
     IF NOT FOUND THEN
@@ -120,14 +120,14 @@ BEGIN
     o_soon := o_due < SCHEMA.after(v_now, SOON);
     IF NOT o_taken THEN
         UPDATE SCHEMA.job j SET due = o_due, at = o_due, most = greatest(j.most, o_due), token = NULL,
-            started = false, place = NULL, cancelled = false
-        WHERE j.id = v_found.o_id RETURNING j.key INTO v_key;
+            started = false, place = NULL, seat = 0, cancelled = false
+        WHERE j.id = v_found.o_id;
         PERFORM SCHEMA.reopen(v_found.o_id);
-        PERFORM SCHEMA.leave_key(v_found.o_queue, v_key);
+        PERFORM SCHEMA.leave_seat(v_found.o_queue, v_found.o_seat, v_found.o_group);
         IF v_found.o_unconfirmed THEN
             PERFORM SCHEMA.recall(v_found.o_queue);
         END IF;
-        IF (SELECT q.kind_limits FROM SCHEMA.queue q WHERE q.id = v_found.o_queue) THEN
+        IF (SELECT q.limited FROM SCHEMA.queue q WHERE q.id = v_found.o_queue) THEN
             PERFORM SCHEMA.call_after(v_found.o_queue);
         END IF;
     END IF;
@@ -148,18 +148,15 @@ $$;
 
 CREATE OR REPLACE FUNCTION SCHEMA.stats(p_queue text, p_limit bigint)
 RETURNS TABLE (
-    o_jobs bigint, o_due bigint, o_dead bigint, o_paused boolean, o_serial_keys boolean, o_kinds text[],
-    o_due_of_kinds bigint[]
+    o_jobs bigint, o_due bigint, o_dead bigint, o_paused boolean, o_kinds text[], o_due_of_kinds bigint[]
 )
 LANGUAGE plpgsql AS $$
 DECLARE
     v_now bigint := SCHEMA.clock();
     v_queue bigint;
 BEGIN
-    SELECT q.id, q.paused, q.serial_keys INTO v_queue, o_paused, o_serial_keys
-    FROM SCHEMA.queue q WHERE q.name = p_queue;
+    SELECT q.id, q.paused INTO v_queue, o_paused FROM SCHEMA.queue q WHERE q.name = p_queue;
     o_paused := coalesce(o_paused, false);
-    o_serial_keys := coalesce(o_serial_keys, false);
     SELECT count(*) INTO o_jobs
     FROM (
         SELECT FROM SCHEMA.job j WHERE j.queue = v_queue AND j.token IS NULL AND j.due <= 9223372036854775807
@@ -187,7 +184,7 @@ CREATE OR REPLACE FUNCTION SCHEMA.list(p_queue text, p_due bigint, p_id bigint, 
 RETURNS TABLE (
     o_id bigint, o_due bigint, o_at bigint, o_held boolean, o_started boolean, o_attempts integer,
     o_key bytea, o_schedule text, o_now bigint, o_urgent boolean, o_kind text,
-    o_failures text, o_cancelled boolean
+    o_failures text, o_cancelled boolean, o_group text
 )
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -196,13 +193,13 @@ BEGIN
     RETURN QUERY
     SELECT c.* FROM (SELECT q.id FROM SCHEMA.queue q WHERE q.name = p_queue) q, LATERAL (
         (SELECT j.id, j.due, j.at, false, j.started, j.attempts, j.key, j.schedule, v_now, j.urgent,
-            j.kind, j.failures, j.cancelled
+            j.kind, j.failures, j.cancelled, j.job_group
         FROM SCHEMA.job j
         WHERE j.queue = q.id AND j.token IS NULL AND j.due >= p_due AND (j.due, j.id) > (p_due, p_id)
         ORDER BY j.due, j.id LIMIT p_most)
         UNION ALL
         (SELECT j.id, j.due, j.at, true, j.started, j.attempts, j.key, j.schedule, v_now, j.urgent,
-            j.kind, j.failures, j.cancelled
+            j.kind, j.failures, j.cancelled, j.job_group
         FROM SCHEMA.job j
         WHERE j.queue = q.id AND j.token IS NOT NULL AND j.due >= p_due AND (j.due, j.id) > (p_due, p_id)
         ORDER BY j.due, j.id LIMIT p_most)
@@ -214,13 +211,13 @@ $$;
 CREATE OR REPLACE FUNCTION SCHEMA.dead_letters(p_queue text, p_after bigint, p_most bigint)
 RETURNS TABLE (
     o_id bigint, o_key bytea, o_payload bytea, o_attempts integer, o_buried bigint, o_error text,
-    o_schedule text, o_urgent boolean, o_kind text, o_options text, o_failures text
+    o_schedule text, o_urgent boolean, o_kind text, o_options text, o_failures text, o_group text
 )
 LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY
     SELECT d.id, d.key, d.payload, d.attempts, d.buried, d.error, d.schedule, d.urgent, d.kind, d.options,
-        d.failures
+        d.failures, d.job_group
     FROM SCHEMA.dead d
     WHERE d.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.name = p_queue) AND d.id > p_after
     ORDER BY d.id LIMIT p_most;
@@ -237,8 +234,9 @@ DECLARE
     v_count bigint := 0;
 BEGIN
     FOREACH v_id IN ARRAY p_ids LOOP
-        INSERT INTO SCHEMA.job (id, queue, due, at, key, payload, schedule, urgent, kind, options, failures)
-        SELECT d.id, d.queue, v_now, v_now, d.key, d.payload, d.schedule, d.urgent, d.kind, d.options, d.failures
+        INSERT INTO SCHEMA.job (id, queue, due, at, key, payload, schedule, urgent, kind, options, failures, job_group)
+        SELECT d.id, d.queue, v_now, v_now, d.key, d.payload, d.schedule, d.urgent, d.kind, d.options, d.failures,
+            d.job_group
         FROM SCHEMA.dead d
         WHERE d.id = v_id AND d.queue = v_queue FOR UPDATE
         ON CONFLICT DO NOTHING;

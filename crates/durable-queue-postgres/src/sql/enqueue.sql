@@ -85,7 +85,7 @@ $$;
 -- the announcement are ignored: other processes find the job by their regular looks.
 CREATE OR REPLACE PROCEDURE SCHEMA.push_one(
     p_queue text, p_time bigint, p_delay boolean, p_payload bytea, p_urgent boolean, p_kind text,
-    p_options text, p_origin text, INOUT o_id bigint, INOUT o_due bigint
+    p_options text, p_group text, p_origin text, INOUT o_id bigint, INOUT o_due bigint
 )
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -96,8 +96,8 @@ BEGIN
         v_queue := SCHEMA.queue_of(p_queue);
     END IF;
     o_due := SCHEMA.resolve(v_now, p_time, p_delay);
-    INSERT INTO SCHEMA.job AS j (queue, due, at, payload, urgent, kind, options)
-    VALUES (v_queue, o_due, o_due, p_payload, p_urgent, p_kind, p_options)
+    INSERT INTO SCHEMA.job AS j (queue, due, at, payload, urgent, kind, options, job_group)
+    VALUES (v_queue, o_due, o_due, p_payload, p_urgent, p_kind, p_options, p_group)
     RETURNING j.id INTO o_id;
     IF o_due < SCHEMA.after(v_now, SOON) THEN
         COMMIT;
@@ -123,10 +123,10 @@ END
 $$;
 
 -- Inserts jobs without keys and schedules, in the order of their ids. All or none of them are urgent.
--- `p_kinds`, `p_options`: null if no job has any.
+-- `p_kinds`, `p_options`, `p_groups`: null if no job has any.
 CREATE OR REPLACE FUNCTION SCHEMA.enqueue_plain(
     p_queue text, p_times bigint[], p_delays boolean[], p_payloads bytea[], p_urgent boolean,
-    p_kinds text[], p_options text[], p_tell boolean
+    p_kinds text[], p_options text[], p_groups text[], p_tell boolean
 ) RETURNS TABLE (o_id bigint, o_put smallint, o_due bigint, o_soon boolean)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -142,10 +142,10 @@ BEGIN
         END IF;
     END IF;
     RETURN QUERY
-    INSERT INTO SCHEMA.job AS j (queue, due, at, payload, urgent, kind, options)
-    SELECT v_queue, t.at, t.at, a.payload, p_urgent, a.kind, a.option
-    FROM unnest(p_times, p_delays, p_payloads, p_kinds, p_options) WITH ORDINALITY
-            AS a(time, delay, payload, kind, option, ord),
+    INSERT INTO SCHEMA.job AS j (queue, due, at, payload, urgent, kind, options, job_group)
+    SELECT v_queue, t.at, t.at, a.payload, p_urgent, a.kind, a.option, a.job_group
+    FROM unnest(p_times, p_delays, p_payloads, p_kinds, p_options, p_groups) WITH ORDINALITY
+            AS a(time, delay, payload, kind, option, job_group, ord),
         LATERAL (SELECT SCHEMA.resolve(v_now, a.time, a.delay) AS at) t
     ORDER BY a.ord
     RETURNING j.id, 0::smallint, j.due, j.due < SCHEMA.after(v_now, SOON);
@@ -158,9 +158,27 @@ LANGUAGE sql VOLATILE AS $$
     SELECT p_schedule IS NOT NULL AND NOT p_delay AND p_at <= SCHEMA.clock()
 $$;
 
+-- The job that keeps a push from creating another one of its key, if none is open: the first one that was started, or, with
+-- `p_done`, the last one that is done and kept. In this order, because a job that ends meanwhile is then seen as done.
+CREATE OR REPLACE FUNCTION SCHEMA.kept_by(p_queue bigint, p_key bytea, p_done boolean, p_now bigint) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_id bigint;
+BEGIN
+    SELECT j.id INTO v_id FROM SCHEMA.job j
+    WHERE j.queue = p_queue AND j.key = p_key AND j.run <> 0 ORDER BY j.run LIMIT 1;
+    IF v_id IS NULL AND p_done THEN
+        SELECT d.id INTO v_id FROM SCHEMA.done d
+        WHERE d.queue = p_queue AND d.key = p_key AND d.until > p_now ORDER BY d.id DESC LIMIT 1;
+    END IF;
+    RETURN v_id;
+END
+$$;
+
 -- Inserts jobs one by one, in the order of their keys: two calls that lock rows of the same keys wait for each other, but
--- never in a circle. Jobs of one key stay in their order, and new ids are in the order of the jobs. `p_merges`: 0 keep, 1 earliest, 2 latest, 3 debounce. `p_mosts`: the bound of a
--- debounce, or null. A merge without a schedule keeps the job's schedule, and one that is not urgent keeps
+-- never in a circle. Jobs of one key stay in their order, and new ids are in the order of the jobs. `p_merges`: 0 keep, 1
+-- earliest, 2 latest, 3 debounce, 4 keep until done, 5 also while a done one is kept. `p_mosts`: the bound of a debounce, or
+-- null. A merge without a schedule keeps the job's schedule, and one that is not urgent keeps
 -- the job's urgency. A push with a schedule that comes after its time changes no job, because that run may be
 -- done already; so the clock is read after the job is locked. `p_tell`: whether to notify; null if the
 -- transaction ends with this call, after which the caller announces the jobs. Returns 0 new, 1 merged, 2 kept,
@@ -168,7 +186,7 @@ $$;
 CREATE OR REPLACE FUNCTION SCHEMA.enqueue(
     p_queue text, p_times bigint[], p_delays boolean[], p_payloads bytea[],
     p_keys bytea[], p_merges smallint[], p_mosts bigint[], p_most_delays boolean[],
-    p_schedules text[], p_urgents boolean[], p_kinds text[], p_options text[], p_tell boolean
+    p_schedules text[], p_urgents boolean[], p_kinds text[], p_options text[], p_groups text[], p_tell boolean
 ) RETURNS TABLE (o_id bigint, o_put smallint, o_due bigint, o_soon boolean)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -182,6 +200,7 @@ DECLARE
     v_old record;
     v_begun record;
     v_is_begun boolean;
+    v_kept bigint;
     -- The results, by the numbers of the jobs.
     v_ids bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(p_times)]);
     v_puts smallint[] := array_fill(NULL::smallint, ARRAY[cardinality(p_times)]);
@@ -200,9 +219,9 @@ BEGIN
                             AND (j.run = 0 OR a.schedule IS NOT NULL AND j.schedule IS NOT NULL)
                     ) AS is_new
                 FROM unnest(p_times, p_delays, p_payloads, p_keys, p_merges, p_mosts, p_most_delays,
-                        p_schedules, p_urgents, p_kinds, p_options)
+                        p_schedules, p_urgents, p_kinds, p_options, p_groups)
                     WITH ORDINALITY AS a(time, delay, payload, key, merge, most, most_delay, schedule, urgent, kind,
-                        options, ord)
+                        options, job_group, ord)
                 ORDER BY a.ord
             ) a
         )
@@ -211,40 +230,52 @@ BEGIN
         v_at := SCHEMA.resolve(v_now, v_new.time, v_new.delay);
         v_most := coalesce(SCHEMA.resolve(v_now, v_new.most, v_new.most_delay), c_never);
         v_is_begun := false;
+        v_kept := NULL;
         o_id := NULL;
         LOOP
             -- A push with a schedule changes the started repeating job of its key. The last look is made while
             -- the open job of the key is locked or new: none can be opened then, and one that was started in the
             -- meantime is visible.
             IF v_new.schedule IS NOT NULL THEN
-                SELECT j.id, j.at, j.token, j.place INTO v_begun FROM SCHEMA.job j
+                SELECT j.id, j.at, j.token, j.place, j.seat, j.job_group INTO v_begun FROM SCHEMA.job j
                 WHERE j.queue = v_queue AND j.key = v_new.key AND j.run <> 0 AND j.schedule IS NOT NULL
                 ORDER BY j.run LIMIT 1 FOR UPDATE;
                 v_is_begun := FOUND;
             END IF;
             EXIT WHEN v_is_begun OR o_id IS NOT NULL;
-            SELECT j.id, j.due, j.at, j.most, j.token, j.place INTO v_old FROM SCHEMA.job j
+            SELECT j.id, j.at, j.most, j.token, j.place, j.seat, j.job_group INTO v_old FROM SCHEMA.job j
             WHERE j.queue = v_queue AND j.key = v_new.key AND j.run = 0 FOR UPDATE;
             IF FOUND THEN
                 o_put := 1;
                 o_id := v_old.id;
             ELSE
+                v_kept := CASE WHEN v_new.merge > 3 THEN SCHEMA.kept_by(v_queue, v_new.key, v_new.merge = 5, v_now) END;
+                EXIT WHEN v_kept IS NOT NULL;
                 o_put := 0;
                 o_due := least(v_at, v_most);
-                INSERT INTO SCHEMA.job AS j (id, queue, due, at, most, key, payload, schedule, urgent, kind, options)
-                VALUES (coalesce(v_new.id, nextval('SCHEMA.job_id_seq')), v_queue, o_due, o_due, v_most, v_new.key, v_new.payload, v_new.schedule, v_new.urgent,
-                    v_new.kind, v_new.options)
+                INSERT INTO SCHEMA.job AS j (id, queue, due, at, most, key, payload, schedule, urgent, kind, options,
+                    job_group)
+                VALUES (coalesce(v_new.id, nextval('SCHEMA.job_id_seq')), v_queue, o_due, o_due, v_most, v_new.key,
+                    v_new.payload, v_new.schedule, v_new.urgent, v_new.kind, v_new.options, v_new.job_group)
                 ON CONFLICT (queue, key, run) WHERE key IS NOT NULL DO NOTHING
                 RETURNING j.id INTO o_id;
-                -- Otherwise another transaction has inserted the key, which is now visible.
+                -- Otherwise another transaction has inserted the key, which is now visible. So is one that was pushed and
+                -- started before this one was inserted.
+                IF v_new.merge > 3 AND o_id IS NOT NULL THEN
+                    v_kept := SCHEMA.kept_by(v_queue, v_new.key, v_new.merge = 5, v_now);
+                    EXIT WHEN v_kept IS NOT NULL;
+                END IF;
             END IF;
             EXIT WHEN v_new.schedule IS NULL AND o_id IS NOT NULL;
         END LOOP;
-        IF v_is_begun AND o_id IS NOT NULL AND o_put = 0 THEN
+        IF (v_is_begun OR v_kept IS NOT NULL) AND o_id IS NOT NULL AND o_put = 0 THEN
             DELETE FROM SCHEMA.job j WHERE j.id = o_id;
         END IF;
-        IF v_is_begun OR o_put = 1 THEN
-            o_put := CASE WHEN v_new.merge = 0 OR SCHEMA.is_late(v_new.schedule, v_new.delay, v_at) THEN 2 ELSE 1 END;
+        IF v_kept IS NOT NULL THEN
+            o_id := v_kept;
+            o_put := 2;
+        ELSIF v_is_begun OR o_put = 1 THEN
+            o_put := CASE WHEN v_new.merge IN (0, 4, 5) OR SCHEMA.is_late(v_new.schedule, v_new.delay, v_at) THEN 2 ELSE 1 END;
             v_merged := v_merged OR o_put = 1;
         END IF;
         IF v_is_begun THEN
@@ -254,19 +285,17 @@ BEGIN
                 -- No process has it: it is due at this time at the latest.
                 o_due := least(v_begun.at, v_at);
                 v_frees_place := v_frees_place OR v_begun.place > 0;
+                PERFORM SCHEMA.leave_seat(v_queue, v_begun.seat, v_begun.job_group);
             END IF;
             UPDATE SCHEMA.job j SET payload = v_new.payload, schedule = v_new.schedule,
                 urgent = j.urgent OR v_new.urgent, kind = v_new.kind, options = v_new.options,
                 most = CASE WHEN j.token IS NULL THEN j.most ELSE v_at END,
                 due = least(j.due, o_due), at = least(j.at, o_due),
-                place = CASE WHEN j.token IS NOT NULL THEN j.place END
+                place = CASE WHEN j.token IS NOT NULL THEN j.place END,
+                seat = CASE WHEN j.token IS NOT NULL THEN j.seat ELSE 0 END
             WHERE j.id = o_id AND o_put = 1;
         ELSIF o_put = 2 THEN
             o_due := c_never;
-            IF p_tell IS NOT NULL AND v_old.due <> v_old.at THEN
-                -- A settle during the transaction does not wait for it: see `free_keys`.
-                PERFORM SCHEMA.leave_key(v_queue, v_new.key);
-            END IF;
         ELSIF o_put = 1 THEN
             o_due := CASE v_new.merge
                 WHEN 1 THEN least(v_old.at, v_at)
@@ -276,12 +305,11 @@ BEGIN
             UPDATE SCHEMA.job j SET due = o_due, at = o_due, payload = v_new.payload,
                 schedule = coalesce(v_new.schedule, j.schedule),
                 most = CASE WHEN v_new.schedule IS NULL THEN j.most ELSE c_never END, urgent = j.urgent OR v_new.urgent,
-                token = NULL, place = NULL, kind = v_new.kind, options = v_new.options
+                token = NULL, place = NULL, seat = 0, kind = v_new.kind, options = v_new.options,
+                job_group = v_new.job_group
             WHERE j.id = o_id;
             v_frees_place := v_frees_place OR v_old.place > 0;
-            IF v_old.token IS NOT NULL THEN
-                PERFORM SCHEMA.leave_key(v_queue, v_new.key);
-            END IF;
+            PERFORM SCHEMA.leave_seat(v_queue, v_old.seat, v_old.job_group);
             IF SCHEMA.is_unconfirmed(v_old.token) THEN
                 PERFORM SCHEMA.recall(v_queue);
             END IF;
@@ -298,7 +326,7 @@ BEGIN
         PERFORM SCHEMA.notify(v_queue, v_first, '');
     END IF;
     IF p_tell IS NULL THEN
-        IF v_merged AND (SELECT q.kind_limits FROM SCHEMA.queue q WHERE q.id = v_queue) THEN
+        IF v_merged AND (SELECT q.limited FROM SCHEMA.queue q WHERE q.id = v_queue) THEN
             PERFORM SCHEMA.call_after(v_queue);
         END IF;
     ELSIF v_frees_place THEN
@@ -308,11 +336,11 @@ BEGIN
 END
 $$;
 
--- `push` with all parameters: a job with a kind, and options as text. The first six have no default values, so that
+-- `push` with all parameters: a job with a kind, options as text, and a group. The first six have no default values, so that
 -- it is not ambiguous with those below.
 CREATE OR REPLACE FUNCTION SCHEMA.push(
     p_queue text, p_payload bytea, p_due timestamptz, p_key bytea, p_urgent boolean, p_kind text,
-    p_options text DEFAULT NULL
+    p_options text DEFAULT NULL, p_group text DEFAULT NULL
 ) RETURNS bigint
 LANGUAGE sql AS $$
     SELECT o_id FROM SCHEMA.enqueue(
@@ -322,7 +350,7 @@ LANGUAGE sql AS $$
         ARRAY[(p_due > '-infinity') IS NOT TRUE],
         ARRAY[p_payload], ARRAY[p_key], ARRAY[0::smallint],
         ARRAY[NULL::bigint], ARRAY[NULL::boolean], ARRAY[NULL::text],
-        ARRAY[coalesce(p_urgent, false)], ARRAY[p_kind], ARRAY[p_options], true)
+        ARRAY[coalesce(p_urgent, false)], ARRAY[p_kind], ARRAY[p_options], ARRAY[p_group], true)
 $$;
 
 -- `SELECT durable.push('mails', 'payload', NULL, NULL, true)` is urgent.
@@ -347,11 +375,11 @@ $$;
 -- literal ('\x00ff') or a parameter without a type would then be resolved as text instead of bytes.
 CREATE OR REPLACE FUNCTION SCHEMA.push_text(
     p_queue text, p_payload text, p_due timestamptz, p_key text, p_urgent boolean, p_kind text,
-    p_options text DEFAULT NULL
+    p_options text DEFAULT NULL, p_group text DEFAULT NULL
 ) RETURNS bigint
 LANGUAGE sql AS $$
     SELECT SCHEMA.push(p_queue, convert_to(p_payload, 'UTF8'), p_due, convert_to(p_key, 'UTF8'), p_urgent,
-        p_kind, p_options)
+        p_kind, p_options, p_group)
 $$;
 
 CREATE OR REPLACE FUNCTION SCHEMA.push_text(
@@ -365,10 +393,10 @@ $$;
 -- Like `push_text`, with a payload for `Json` of the library.
 CREATE OR REPLACE FUNCTION SCHEMA.push_json(
     p_queue text, p_payload jsonb, p_due timestamptz, p_key text, p_urgent boolean, p_kind text,
-    p_options text DEFAULT NULL
+    p_options text DEFAULT NULL, p_group text DEFAULT NULL
 ) RETURNS bigint
 LANGUAGE sql AS $$
-    SELECT SCHEMA.push_text(p_queue, p_payload::text, p_due, p_key, p_urgent, p_kind, p_options)
+    SELECT SCHEMA.push_text(p_queue, p_payload::text, p_due, p_key, p_urgent, p_kind, p_options, p_group)
 $$;
 
 CREATE OR REPLACE FUNCTION SCHEMA.push_json(

@@ -140,7 +140,7 @@ BEGIN
                         AND j.due <= CASE WHEN c.at % 2 = 1 THEN p_free ELSE p_held END
                     ORDER BY j.due, j.id LIMIT c.jobs FOR UPDATE SKIP LOCKED
                 ) n
-                WHERE q.id = p_queue AND NOT q.paused AND NOT q.kind_limits AND c.jobs > 0
+                WHERE q.id = p_queue AND NOT q.paused AND NOT q.limited AND c.jobs > 0
             ))
             RETURNING j.ctid AS place, j.kind
         )
@@ -166,7 +166,7 @@ BEGIN
 END
 $$;
 
--- Claims jobs of the listed kinds, like `turn`, without limits of keys and kinds. Returns where they are, how many were
+-- Claims jobs of the listed kinds, like `turn`, without limits. Returns where they are, how many were
 -- started and claimed ahead, and how much room is left for each kind.
 CREATE OR REPLACE FUNCTION SCHEMA.claim_listed(
     p_queue bigint, p_now bigint, p_token uuid, p_urgent boolean, p_max bigint, p_start bigint, p_ahead bigint,
@@ -208,9 +208,9 @@ END
 $$;
 
 -- Returns the next jobs that a claim with limits looks at, in due order: up to `p_most` of the kinds that have room, after a
--- position. Also the numbers of their kinds, and the last position. Null: there is no job. `p_kinds`: see `claim_limited`.
+-- position. Also the numbers of their kinds, and the last position. Null: there is no job.
 CREATE OR REPLACE FUNCTION SCHEMA.next_listed(
-    p_queue bigint, p_now bigint, p_kinds boolean, p_urgent boolean, p_last bigint, p_listed text[], p_rooms bigint[],
+    p_queue bigint, p_now bigint, p_urgent boolean, p_last bigint, p_listed text[], p_rooms bigint[],
     p_most bigint, p_from bigint, p_from_id bigint,
     OUT o_ids bigint[], OUT o_numbers bigint[], OUT o_from bigint, OUT o_from_id bigint
 )
@@ -225,8 +225,7 @@ BEGIN
     FROM (
         SELECT f.*
         FROM SCHEMA.of_kinds(p_queue, p_listed, v_limits, v_ranges, p_last, p_now, p_from, p_from_id) f
-        WHERE EXISTS (
-            SELECT FROM SCHEMA.queue q WHERE q.id = p_queue AND NOT q.paused AND (p_kinds OR NOT q.kind_limits))
+        WHERE EXISTS (SELECT FROM SCHEMA.queue q WHERE q.id = p_queue AND NOT q.paused)
         ORDER BY f.o_due, f.o_id LIMIT p_most
     ) n;
 END

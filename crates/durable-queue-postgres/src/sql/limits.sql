@@ -1,17 +1,46 @@
--- Limits of keys and kinds, for all processes. Requirements 13 to 15 of `durable_queue::store` define the terms.
+-- Limits of kinds, for all processes. Requirements 13 to 19 of `durable_queue::store` define the terms.
 --
--- Concurrent turns decide about places and tokens one after the other: a transaction that claims jobs of a queue with
--- limits of kinds, or that calls parked jobs, holds the lock of `lock_limits`. Locks are taken in this order:
+-- A queue is limited while it has limits of kinds or a rule of groups, and until no job waits under a former rule.
+-- Concurrent turns of a limited queue decide about places, tokens and seats one after the other: a transaction that
+-- claims its jobs, or that calls parked or waiting ones, holds the lock of `lock_limits`. Locks are taken in this
+-- order:
 -- 1. rows of jobs that a call settles, moves or deletes;
 -- 2. the lock of the queue's limits;
 -- 3. the row of the queue.
 -- With the lock, a transaction does not wait for rows of jobs: it skips those that other transactions have locked, which
 -- may wait for this lock. Pushes never take it, because they may be part of long transactions of the application. A
--- merge that makes room in such a transaction only notifies, and the next claim calls the parked jobs.
+-- merge that makes room in such a transaction only notifies, and the next claim calls the parked jobs. For seats, see
+-- `leave_seat`.
 
 CREATE OR REPLACE FUNCTION SCHEMA.lock_limits(p_queue bigint) RETURNS void
 LANGUAGE sql AS $$
     SELECT pg_advisory_xact_lock(hashtextextended('CHANNEL', p_queue))
+$$;
+
+CREATE OR REPLACE FUNCTION SCHEMA.end_limits(p_queue bigint) RETURNS void
+LANGUAGE sql AS $$
+    UPDATE SCHEMA.queue q SET limited = false
+    WHERE q.id = p_queue AND q.limited AND q.group_most = 0 AND q.group_renewed
+        AND NOT EXISTS (SELECT FROM SCHEMA.kind_limit l WHERE l.queue = p_queue)
+        AND NOT EXISTS (SELECT FROM SCHEMA.group_left l WHERE l.queue = p_queue)
+$$;
+
+-- Returns a number that is greater than those of all transactions that have begun to write.
+--
+-- `pg_snapshot_xmax` is one more than the newest transaction that has *ended*, so older ones may run that it does not
+-- cover. A subtransaction that is rolled back is newer than each of them, and has ended. Its error is one of its own, so
+-- that a cancel of the statement is not taken for it.
+CREATE OR REPLACE FUNCTION SCHEMA.newest_transaction(p_queue bigint) RETURNS xid8
+LANGUAGE plpgsql AS $$
+BEGIN
+    BEGIN
+        INSERT INTO SCHEMA.group_left (queue, job_group) VALUES (p_queue, '');
+        RAISE EXCEPTION USING ERRCODE = 'AN001';
+    EXCEPTION WHEN SQLSTATE 'AN001' THEN
+        NULL;
+    END;
+    RETURN pg_snapshot_xmax(pg_current_snapshot());
+END
 $$;
 
 -- A job that was held or called when its limit was removed keeps the number, which is never used again.
@@ -47,10 +76,6 @@ $$;
 
 -- Counts jobs that were claimed by turns which began before the limit was set, and committed later: looks for them
 -- until all transactions of that time have ended. The first claim after the limit notes how long that is.
---
--- `pg_snapshot_xmax` is one more than the newest transaction that has *ended*, so older ones may run that it does not
--- cover. A subtransaction that is rolled back is newer than each of them, and has ended. Its error is one of its own, so
--- that a cancel of the statement is not taken for it.
 CREATE OR REPLACE FUNCTION SCHEMA.count_late(p_queue bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -65,13 +90,7 @@ BEGIN
         v_oldest := pg_snapshot_xmin(pg_current_snapshot());
         v_all := SCHEMA.place_held(p_queue, v_limit.id, v_limit.kind, false);
         IF v_limit.counted = '18446744073709551615' THEN
-            BEGIN
-                UPDATE SCHEMA.kind_limit l SET counted = counted WHERE l.id = v_limit.id;
-                RAISE EXCEPTION USING ERRCODE = 'AN001';
-            EXCEPTION WHEN SQLSTATE 'AN001' THEN
-                NULL;
-            END;
-            UPDATE SCHEMA.kind_limit l SET counted = pg_snapshot_xmax(pg_current_snapshot()) WHERE l.id = v_limit.id;
+            UPDATE SCHEMA.kind_limit l SET counted = SCHEMA.newest_transaction(p_queue) WHERE l.id = v_limit.id;
         ELSIF v_all AND v_oldest > v_limit.counted THEN
             UPDATE SCHEMA.kind_limit l SET counted = NULL WHERE l.id = v_limit.id;
         END IF;
@@ -111,7 +130,8 @@ BEGIN
             CONTINUE WHEN v_room <= 0;
         END IF;
         WITH called AS (
-            UPDATE SCHEMA.job j SET due = j.at, place = CASE WHEN NOT v_limit.removed THEN -j.place END
+            UPDATE SCHEMA.job j SET due = j.at, place = CASE WHEN NOT v_limit.removed THEN -j.place END,
+                seat = SCHEMA.seat_of_free(j.seat)
             WHERE j.id = ANY (ARRAY(
                 SELECT p.id FROM SCHEMA.job p WHERE p.place = -v_limit.id
                 ORDER BY p.urgent DESC, p.at, p.id LIMIT v_room FOR UPDATE SKIP LOCKED
@@ -124,8 +144,7 @@ BEGIN
     END LOOP;
     IF v_removed AND NOT o_missed THEN
         DELETE FROM SCHEMA.kind_limit l WHERE l.queue = p_queue AND l.most IS NULL AND l.jobs IS NULL;
-        UPDATE SCHEMA.queue q SET kind_limits = false
-        WHERE q.id = p_queue AND NOT EXISTS (SELECT FROM SCHEMA.kind_limit l WHERE l.queue = p_queue);
+        PERFORM SCHEMA.end_limits(p_queue);
     END IF;
 END
 $$;
@@ -137,6 +156,9 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_called record;
 BEGIN
+    IF NOT EXISTS (SELECT FROM SCHEMA.kind_limit l WHERE l.queue = p_queue) THEN
+        RETURN;
+    END IF;
     PERFORM SCHEMA.lock_limits(p_queue);
     SELECT * INTO v_called FROM SCHEMA.call_parked(p_queue, SCHEMA.clock()) c;
     IF v_called.o_back IS NOT NULL OR v_called.o_missed THEN
@@ -162,83 +184,6 @@ BEGIN
             AND (SELECT j.id FROM SCHEMA.job j WHERE j.place = -n.id LIMIT 1) IS NOT NULL
     );
 END
-$$;
-
--- The due time of a job that waits for its key, or was fenced off, is not its own. `due > at` would imply the condition
--- of `job_due`, so that the plan could read all jobs by that index.
-CREATE OR REPLACE FUNCTION SCHEMA.is_postponed(p_token uuid, p_due bigint, p_at bigint, p_place bigint) RETURNS boolean
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT p_token IS NULL AND p_due IS DISTINCT FROM p_at AND (p_place < 0) IS NOT TRUE
-$$;
-
--- Jobs of these keys are no longer held. Restores the due times of jobs that waited for them, which are earlier, and
--- returns the earliest; null if there was none. Waits for jobs that other transactions have locked only briefly, and then
--- assumes that they commit: the transaction of the application that has pushed to such a job restores its time.
-CREATE OR REPLACE FUNCTION SCHEMA.free_keys(p_queue bigint, p_keys bytea[]) RETURNS bigint
-LANGUAGE plpgsql AS $$
-DECLARE
-    v_limit text;
-    v_back bigint;
-    v_more bigint;
-BEGIN
-    WITH freed AS (
-        UPDATE SCHEMA.job j SET due = j.at WHERE j.id = ANY (ARRAY(
-            SELECT p.id FROM SCHEMA.job p
-            WHERE p.queue = p_queue AND p.key = ANY (p_keys) AND SCHEMA.is_postponed(p.token, p.due, p.at, p.place)
-            FOR UPDATE SKIP LOCKED
-        ))
-        RETURNING j.due
-    )
-    SELECT min(f.due) INTO v_back FROM freed f;
-    PERFORM FROM SCHEMA.job j
-    WHERE j.queue = p_queue AND j.key = ANY (p_keys) AND SCHEMA.is_postponed(j.token, j.due, j.at, j.place);
-    IF FOUND THEN
-        v_limit := current_setting('lock_timeout');
-        BEGIN
-            PERFORM set_config('lock_timeout', '100ms', true);
-            WITH freed AS (
-                UPDATE SCHEMA.job j SET due = j.at
-                WHERE j.queue = p_queue AND j.key = ANY (p_keys) AND SCHEMA.is_postponed(j.token, j.due, j.at, j.place)
-                RETURNING j.due
-            )
-            SELECT min(f.due) INTO v_more FROM freed f;
-            PERFORM set_config('lock_timeout', v_limit, true);
-        EXCEPTION WHEN lock_not_available THEN
-            NULL; -- The block is rolled back, so `lock_timeout` is as before.
-        END;
-    END IF;
-    RETURN least(v_back, v_more);
-END
-$$;
-
--- A job of a key is no longer held, has another time, or does not exist any more. With limits of keys, restores the due times of jobs that
--- waited for it, and notifies all processes.
-CREATE OR REPLACE FUNCTION SCHEMA.leave_key(p_queue bigint, p_key bytea) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-    UPDATE SCHEMA.job j SET due = j.at
-    WHERE j.queue = p_queue AND j.key = p_key AND SCHEMA.is_postponed(j.token, j.due, j.at, j.place)
-        AND (SELECT q.serial_keys OR q.per_key > 0 FROM SCHEMA.queue q WHERE q.id = p_queue);
-    IF FOUND THEN
-        PERFORM SCHEMA.notify(p_queue, (-9223372036854775808)::bigint, '');
-    END IF;
-END
-$$;
-
--- `p_most`: the maximum of held jobs of each key; zero removes it. Jobs that wait for their key are not restored.
-CREATE OR REPLACE FUNCTION SCHEMA.limit_keys(p_queue text, p_most bigint) RETURNS void
-LANGUAGE plpgsql AS $$
-DECLARE
-    v_queue bigint := SCHEMA.queue_of(p_queue);
-BEGIN
-    UPDATE SCHEMA.queue q SET serial_keys = p_most = 1, per_key = CASE WHEN p_most > 1 THEN p_most ELSE 0 END
-    WHERE q.id = v_queue;
-END
-$$;
-
-CREATE OR REPLACE FUNCTION SCHEMA.serialize_keys(p_queue text, p_serial boolean) RETURNS void
-LANGUAGE sql AS $$
-    SELECT SCHEMA.limit_keys(p_queue, p_serial::integer)
 $$;
 
 -- Sets the maximum or the rate of a kind. `p_most`: the maximum, or the number of jobs per `p_per`; null removes it. A
@@ -272,20 +217,20 @@ BEGIN
     END IF;
     IF v_new IS NOT NULL THEN
         PERFORM SCHEMA.place_held(v_queue, v_new, p_kind, true);
-        UPDATE SCHEMA.queue q SET kind_limits = true WHERE q.id = v_queue AND NOT q.kind_limits;
+        UPDATE SCHEMA.queue q SET limited = true WHERE q.id = v_queue AND NOT q.limited;
     END IF;
     PERFORM SCHEMA.call_parked(v_queue, v_now);
 END
 $$;
 
--- The limit of keys comes first, without a kind.
+-- The rule of groups comes first, without a kind: its sort, and the seats of each group.
 CREATE OR REPLACE FUNCTION SCHEMA.limits(p_queue text)
 RETURNS TABLE (o_kind text, o_most bigint, o_jobs bigint, o_per bigint)
 LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY
-    SELECT NULL::text, CASE WHEN q.serial_keys THEN 1 ELSE q.per_key END, NULL::bigint, NULL::bigint
-    FROM SCHEMA.queue q WHERE q.name = p_queue AND (q.serial_keys OR q.per_key > 0);
+    SELECT NULL::text, q.group_mode::bigint, q.group_most, NULL::bigint
+    FROM SCHEMA.queue q WHERE q.name = p_queue AND q.group_most > 0;
     RETURN QUERY
     SELECT l.kind, l.most, l.jobs, l.per FROM SCHEMA.kind_limit l
     WHERE l.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.name = p_queue)

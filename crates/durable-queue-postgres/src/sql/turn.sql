@@ -26,75 +26,100 @@ $$;
 -- A settle that is carried out separately. Acts: 3 retry, 4 bury (the number of uncounted attempts is in its
 -- time), 5 release, 6 again, 7 retry without counting the attempt, 8 keep until a time (the result is in its error, in
 -- hexadecimal, and the duration of the attempt in its failures). A marked job is not returned but deleted.
+--
+-- Returns whether it was carried out. `o_seats`, `o_groups`: the seat that the job has left, and its group, if it
+-- had one. A job that is retried or released keeps the seat `p_kept`. The seat is returned by the statement that
+-- changes the row, because a change of the rule may have given it since the turn began.
 CREATE OR REPLACE FUNCTION SCHEMA.settle(
     p_now bigint, p_act smallint, p_id bigint, p_token uuid, p_time bigint, p_delay boolean, p_error text,
-    p_failures text
-) RETURNS boolean
+    p_failures text, p_kept bigint, OUT o_done boolean, OUT o_groups text[], OUT o_seats bigint[]
+)
 LANGUAGE plpgsql AS $$
 DECLARE
     v_at bigint := SCHEMA.resolve(p_now, p_time, p_delay);
+    v_group text;
+    v_seat bigint;
+    v_is_gone boolean := true;
 BEGIN
     IF p_act = 4 THEN
         WITH gone AS (
             DELETE FROM SCHEMA.job j WHERE j.id = p_id AND j.token = p_token AND j.started RETURNING j.*
+        ), buried AS (
+            INSERT INTO SCHEMA.dead (id, queue, attempts, buried, key, payload, error, schedule, urgent, kind, options,
+                failures, job_group)
+            SELECT g.id, g.queue, g.attempts - p_time, p_now, g.key, g.payload, p_error, g.schedule, g.urgent,
+                g.kind, g.options, coalesce(p_failures, g.failures), g.job_group
+            FROM gone g
         )
-        INSERT INTO SCHEMA.dead (id, queue, attempts, buried, key, payload, error, schedule, urgent, kind, options,
-            failures)
-        SELECT g.id, g.queue, g.attempts - p_time, p_now, g.key, g.payload, p_error, g.schedule, g.urgent,
-            g.kind, g.options, coalesce(p_failures, g.failures)
-        FROM gone g;
-        RETURN FOUND;
-    END IF;
-    IF p_act = 8 THEN
+        SELECT g.job_group, g.seat INTO v_group, v_seat FROM gone g;
+    ELSIF p_act = 8 THEN
         WITH gone AS (
             DELETE FROM SCHEMA.job j WHERE j.id = p_id AND j.token = p_token AND j.started RETURNING j.*
+        ), kept AS (
+            INSERT INTO SCHEMA.done (id, queue, until, finished, took, attempts, key, kind, result)
+            SELECT g.id, g.queue, v_at, p_now, p_failures::bigint, g.attempts, g.key, g.kind, decode(p_error, 'hex')
+            FROM gone g
         )
-        INSERT INTO SCHEMA.done (id, queue, until, finished, took, attempts, key, kind, result)
-        SELECT g.id, g.queue, v_at, p_now, p_failures::bigint, g.attempts, g.key, g.kind, decode(p_error, 'hex')
-        FROM gone g;
-        RETURN FOUND;
-    END IF;
-    IF p_act = 6 THEN
+        SELECT g.job_group, g.seat INTO v_group, v_seat FROM gone g;
+    ELSIF p_act = 6 THEN
         -- Only if it still has a schedule, which a cancel may have removed. A push during the run may have
         -- set an earlier time.
         UPDATE SCHEMA.job j SET due = least(v_at, j.most), at = least(v_at, j.most),
             most = 9223372036854775807, attempts = 0, failures = NULL,
             token = NULL, started = false, place = NULL
-        WHERE j.id = p_id AND j.token = p_token AND j.started AND j.schedule IS NOT NULL AND NOT j.cancelled;
+        WHERE j.id = p_id AND j.token = p_token AND j.started AND j.schedule IS NOT NULL AND NOT j.cancelled
+        RETURNING j.job_group, j.seat INTO v_group, v_seat;
     ELSIF p_act IN (3, 7) THEN
         UPDATE SCHEMA.job j SET due = v_at, at = v_at, most = greatest(j.most, v_at), token = NULL,
             started = false, place = NULL, failures = coalesce(p_failures, j.failures),
             attempts = j.attempts - (p_act = 7)::integer
-        WHERE j.id = p_id AND j.token = p_token AND j.started AND NOT j.cancelled;
+        WHERE j.id = p_id AND j.token = p_token AND j.started AND NOT j.cancelled
+        RETURNING j.job_group, j.seat INTO v_group, v_seat;
     ELSE
         UPDATE SCHEMA.job j SET due = j.at, attempts = j.attempts - j.started::integer, token = NULL,
             started = false, place = NULL
-        WHERE j.id = p_id AND j.token = p_token AND NOT j.cancelled;
+        WHERE j.id = p_id AND j.token = p_token AND NOT j.cancelled
+        RETURNING j.job_group, j.seat INTO v_group, v_seat;
     END IF;
-    IF NOT FOUND THEN
-        DELETE FROM SCHEMA.job j
-        WHERE j.id = p_id AND j.token = p_token AND (j.started OR p_act = 5) AND (j.cancelled OR p_act = 6);
-        RETURN FOUND;
+    o_done := FOUND;
+    IF p_act NOT IN (4, 8) THEN
+        v_is_gone := NOT o_done;
+        IF NOT o_done THEN
+            DELETE FROM SCHEMA.job j
+            WHERE j.id = p_id AND j.token = p_token AND (j.started OR p_act = 5) AND (j.cancelled OR p_act = 6)
+            RETURNING j.job_group, j.seat INTO v_group, v_seat;
+            o_done := FOUND;
+        ELSE
+            PERFORM SCHEMA.reopen(p_id);
+        END IF;
     END IF;
-    PERFORM SCHEMA.reopen(p_id);
-    RETURN true;
+    IF v_seat <> 0 AND (v_is_gone OR p_act = 6 OR v_seat <> p_kept) THEN
+        IF NOT v_is_gone THEN
+            UPDATE SCHEMA.job j SET seat = 0 WHERE j.id = p_id;
+        END IF;
+        IF SCHEMA.is_seat(v_seat) THEN
+            o_groups := ARRAY[v_group];
+            o_seats := ARRAY[v_seat];
+        END IF;
+    END IF;
 END
 $$;
 
 -- The frequent settles of a turn, one statement per act. Acts: 0 start, 1 extend, 2 ack. Returns which are
--- done.
+-- done, and the groups and seats of acknowledged jobs.
 --
 -- `= ANY (ARRAY[a.id])` is equivalent to `= a.id`, but prevents a plan that reads all jobs in the order of
 -- their ids and compares each, which the planner would choose for a small table.
 CREATE OR REPLACE FUNCTION SCHEMA.settle_many(
-    p_queue bigint, p_now bigint, p_acts smallint[], p_ids bigint[], p_tokens uuid[], p_times bigint[]
-) RETURNS integer[]
+    p_queue bigint, p_now bigint, p_acts smallint[], p_ids bigint[], p_tokens uuid[], p_times bigint[],
+    OUT o_done integer[], OUT o_groups text[], OUT o_seats bigint[]
+)
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_done integer[] := '{}';
     v_more integer[];
     v_free bigint[];
 BEGIN
+    o_done := '{}';
     IF 0 = ANY (p_acts) THEN
         -- Skips jobs locked by another transaction: one that has merged a push, and commits later, must not
         -- block all jobs of this process. They are retried.
@@ -117,7 +142,7 @@ BEGIN
             RETURNING a.ord
         )
         SELECT array_agg(b.ord::integer) INTO v_more FROM begun b;
-        v_done := v_done || v_more;
+        o_done := o_done || v_more;
     END IF;
     IF 1 = ANY (p_acts) THEN
         WITH extended AS (
@@ -127,19 +152,20 @@ BEGIN
             RETURNING a.ord
         )
         SELECT array_agg(e.ord::integer) INTO v_more FROM extended e;
-        v_done := v_done || v_more;
+        o_done := o_done || v_more;
     END IF;
     IF 2 = ANY (p_acts) THEN
         WITH acked AS (
             DELETE FROM SCHEMA.job j
             USING unnest(p_acts, p_ids, p_tokens) WITH ORDINALITY AS a(act, id, token, ord)
             WHERE a.act = 2 AND j.id = ANY (ARRAY[a.id]) AND j.token = a.token AND j.started
-            RETURNING a.ord
+            RETURNING a.ord, j.job_group, j.seat
         )
-        SELECT array_agg(d.ord::integer) INTO v_more FROM acked d;
-        v_done := v_done || v_more;
+        SELECT array_agg(d.ord::integer), array_agg(d.job_group) FILTER (WHERE SCHEMA.is_seat(d.seat)),
+            array_agg(d.seat) FILTER (WHERE SCHEMA.is_seat(d.seat))
+        INTO v_more, o_groups, o_seats FROM acked d;
+        o_done := o_done || v_more;
     END IF;
-    RETURN v_done;
 END
 $$;
 
@@ -237,7 +263,7 @@ BEGIN
                 ORDER BY j.due, j.id LIMIT p_room FOR UPDATE SKIP LOCKED
             ) ended
         ) c
-        WHERE q.id = p_queue AND NOT q.paused AND NOT q.kind_limits
+        WHERE q.id = p_queue AND NOT q.paused AND NOT q.limited
         ORDER BY c.due, c.id LIMIT p_room
     ))
     RETURNING j.id, j.at, j.started, j.attempts, j.key, j.payload, j.schedule, j.urgent, j.kind, j.options,
@@ -252,7 +278,7 @@ $$;
 --
 -- Returns a row per lease, then a row without an id: the clock, whether the queue is paused, which settles
 -- are done, which starts are early, and the result of `look`. `o_raised`: look once more, see `announce`.
--- `o_free_key`: a job has waited for a key that is now free.
+-- `o_calls`: a job that has waited can now be claimed, because of the settles.
 --
 -- While an open transaction may still see finished jobs, their index entries remain, and a claim from the
 -- beginning skips all of them. Therefore there is a floor, which the caller passes back as it was returned,
@@ -270,7 +296,7 @@ CREATE OR REPLACE FUNCTION SCHEMA.turn(
     o_id bigint, o_at bigint, o_started boolean, o_attempts integer, o_key bytea, o_payload bytea,
     o_schedule text, o_urgent boolean, o_kind text, o_options text, o_failures text, o_cancelled boolean,
     o_done integer[], o_early integer[], o_first bigint, o_first_free bigint, o_raised boolean,
-    o_free_key boolean, o_floor bigint[]
+    o_calls boolean, o_floor bigint[]
 )
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -291,18 +317,22 @@ DECLARE
     v_now bigint := SCHEMA.clock();
     v_queue bigint;
     v_paused boolean;
-    -- The maximum of held jobs of each key, or zero.
-    v_per_key bigint;
-    -- Whether kinds have limits.
-    v_kinds boolean;
+    v_limited boolean;
+    -- See `settle`.
+    v_kept bigint;
     v_head bigint;
-    v_ends_lease boolean;
     v_called record;
-    v_keys bytea[];
-    v_freed bigint;
+    -- Groups of which settled jobs have left seats, and the seats.
+    v_groups text[] := '{}';
+    v_seats bigint[] := '{}';
+    v_missed boolean := false;
+    v_more_waits boolean := false;
     v_done integer[] := '{}';
     v_early integer[] := '{}';
     v_each record;
+    v_is_done boolean;
+    v_left text[];
+    v_left_seats bigint[];
     v_begun bigint := 0;
     v_ahead bigint := 0;
     v_rooms bigint[] := p_rooms;
@@ -322,26 +352,21 @@ BEGIN
     IF NOT p_sync THEN
         PERFORM set_config('synchronous_commit', 'off', true);
     END IF;
-    SELECT q.id, q.paused, CASE WHEN q.serial_keys THEN 1 ELSE q.per_key END, q.kind_limits, q.head
-    INTO v_queue, v_paused, v_per_key, v_kinds, v_head
+    SELECT q.id, q.paused, q.limited, q.head,
+        CASE WHEN q.group_most > 0 AND q.group_mode = 0 THEN q.group_rule ELSE 0 END
+    INTO v_queue, v_paused, v_limited, v_head, v_kept
     FROM SCHEMA.queue q WHERE q.name = p_queue;
     IF v_queue IS NULL THEN
         v_queue := SCHEMA.queue_of(p_queue);
         v_paused := false;
-        v_per_key := 0;
-        v_kinds := false;
+        v_limited := false;
+        v_kept := 0;
         v_head := c_start;
     END IF;
-    IF v_per_key > 0 AND cardinality(p_acts) > 0 THEN
-        -- Collected first, because settled jobs may no longer exist.
-        v_keys := ARRAY(
-            SELECT (SELECT j.key FROM SCHEMA.job j WHERE j.id = a.id AND j.token = a.token)
-            FROM unnest(p_ids, p_tokens) WITH ORDINALITY AS a(id, token, ord) ORDER BY a.ord
-        );
-    END IF;
-    o_free_key := false;
+    o_calls := false;
     IF p_apart AND cardinality(p_acts) > 0 THEN
-        v_done := SCHEMA.settle_many(v_queue, v_now, p_acts, p_ids, p_tokens, p_times);
+        SELECT s.* INTO v_done, v_groups, v_seats
+        FROM SCHEMA.settle_many(v_queue, v_now, p_acts, p_ids, p_tokens, p_times) s;
     END IF;
     -- All others, in order. Also finds out which failed starts are only early.
     IF cardinality(v_done) < cardinality(p_acts) THEN
@@ -351,20 +376,26 @@ BEGIN
             WHERE a.ord <> ALL (v_done)
             ORDER BY a.ord
         LOOP
-            IF (CASE
-                WHEN v_each.act > 2 THEN SCHEMA.settle(v_now, v_each.act, v_each.id, v_each.token,
-                    v_each.time, v_each.delay, v_each.error, v_each.failures)
-                WHEN p_apart THEN false
-                ELSE cardinality(SCHEMA.settle_many(v_queue, v_now, ARRAY[v_each.act],
-                    ARRAY[v_each.id], ARRAY[v_each.token], ARRAY[v_each.time])) > 0
-            END) THEN
+            v_is_done := false;
+            IF v_each.act > 2 THEN
+                SELECT s.* INTO v_is_done, v_left, v_left_seats
+                FROM SCHEMA.settle(v_now, v_each.act, v_each.id, v_each.token, v_each.time, v_each.delay, v_each.error,
+                    v_each.failures, v_kept) s;
+            ELSIF NOT p_apart THEN
+                SELECT cardinality(s.o_done) > 0, s.o_groups, s.o_seats INTO v_is_done, v_left, v_left_seats
+                FROM SCHEMA.settle_many(v_queue, v_now, ARRAY[v_each.act], ARRAY[v_each.id], ARRAY[v_each.token],
+                    ARRAY[v_each.time]) s;
+            END IF;
+            IF v_is_done THEN
                 v_done := v_done || v_each.ord::integer;
+                v_groups := v_groups || v_left;
+                v_seats := v_seats || v_left_seats;
                 IF v_each.act > 2 THEN
                     SELECT least(v_back, min(j.due)),
                         -- A push during the run has set an earlier time than the holder knows.
-                        o_free_key OR coalesce(v_each.act = 6
+                        o_calls OR coalesce(v_each.act = 6
                             AND min(j.due) < SCHEMA.resolve(v_now, v_each.time, v_each.delay), false)
-                    INTO v_back, o_free_key
+                    INTO v_back, o_calls
                     FROM SCHEMA.job j WHERE j.id = v_each.id;
                 END IF;
             ELSIF v_each.act = 0 AND EXISTS (
@@ -374,27 +405,21 @@ BEGIN
             END IF;
         END LOOP;
     END IF;
-    IF v_per_key > 0 AND cardinality(v_done) > 0 THEN
-        -- Jobs that are no longer leased. Starts and extensions end no lease.
-        v_keys := ARRAY(
-            SELECT k.key FROM unnest(v_keys, p_acts) WITH ORDINALITY AS k(key, act, ord)
-            WHERE k.act > 1 AND k.key IS NOT NULL AND k.ord = ANY (v_done)
-        );
-        IF cardinality(v_keys) > 0 THEN
-            v_freed := SCHEMA.free_keys(v_queue, v_keys);
-            o_free_key := o_free_key OR v_freed IS NOT NULL;
-            v_back := least(v_back, v_freed);
-        END IF;
-    END IF;
-    IF v_kinds THEN
-        v_ends_lease := EXISTS (SELECT FROM unnest(p_acts) AS a(act) WHERE a.act > 1);
-        IF v_ends_lease OR p_token IS NOT NULL THEN
-            PERFORM SCHEMA.lock_limits(v_queue);
-            -- Leases that other turns have ended in the meantime end before this claim.
-            v_now := SCHEMA.clock();
-            SELECT * INTO v_called FROM SCHEMA.call_parked(v_queue, v_now) c;
+    -- Jobs may have left seats of the first rule, which has been set since this turn began.
+    v_limited := v_limited OR (cardinality(v_groups) > 0) IS TRUE;
+    IF v_limited AND (p_token IS NOT NULL OR 2 <= ANY (p_acts)) THEN
+        PERFORM SCHEMA.lock_limits(v_queue);
+        -- Leases that other turns have ended in the meantime end before this claim.
+        v_now := SCHEMA.clock();
+        SELECT * INTO v_called FROM SCHEMA.call_waiting(v_queue, v_now, v_groups, v_seats) c;
+        v_back := least(v_back, v_called.o_back);
+        v_missed := v_called.o_missed;
+        o_calls := o_calls OR 2 <= ANY (p_acts) AND (v_called.o_back IS NOT NULL OR v_missed);
+        IF p_token IS NOT NULL THEN
+            SELECT * INTO v_called FROM SCHEMA.renew_groups(v_queue, v_now) r;
             v_back := least(v_back, v_called.o_back);
-            o_free_key := o_free_key OR v_ends_lease AND (v_called.o_back IS NOT NULL OR v_called.o_missed);
+            v_missed := v_missed OR v_called.o_missed;
+            v_more_waits := v_called.o_more;
         END IF;
     END IF;
     IF p_floor IS NOT NULL THEN
@@ -430,11 +455,10 @@ BEGIN
         WHERE j.queue = v_queue AND j.token IS NOT NULL AND j.due >= v_held ORDER BY j.due, j.id LIMIT 1;
         v_first_held := coalesce(v_first_held, c_never);
     END IF;
-    IF p_token IS NOT NULL AND (v_per_key > 0 OR v_kinds) THEN
+    IF p_token IS NOT NULL AND v_limited THEN
         FOR v_each IN
-            SELECT * FROM SCHEMA.claim_limited(v_queue, v_now, p_token, v_per_key, v_kinds, p_urgent, p_max, p_start,
-                p_ahead, p_horizon, p_lease, ARRAY[v_free, v_free_id, v_urgent, v_urgent_id, v_held], p_listed,
-                p_rooms) c
+            SELECT * FROM SCHEMA.claim_limited(v_queue, v_now, p_token, p_urgent, p_max, p_start, p_ahead, p_horizon,
+                p_lease, ARRAY[v_free, v_free_id, v_urgent, v_urgent_id, v_held], p_listed, p_rooms) c
         LOOP
             EXIT WHEN v_each.o_id IS NULL;
             RETURN QUERY
@@ -449,17 +473,17 @@ BEGIN
         -- A claim that has parked too many jobs has not seen the later ones.
         v_short := NOT v_each.o_started
             AND (v_begun < least(p_start, p_max) OR p_start = 0 AND v_ahead < least(p_ahead, p_max));
-        IF v_kinds THEN
-            SELECT * INTO v_called FROM SCHEMA.call_parked(v_queue, v_now) c;
-            v_short := v_short AND (v_called.o_back IS NULL OR v_each.o_cancelled);
-            IF v_called.o_back <= v_free THEN
-                v_free := v_called.o_back;
-                v_free_id := 0;
-            END IF;
-            IF v_called.o_back <= v_urgent THEN
-                v_urgent := v_called.o_back;
-                v_urgent_id := 0;
-            END IF;
+        SELECT * INTO v_called FROM SCHEMA.call_parked(v_queue, v_now) c;
+        v_short := v_short AND (v_called.o_back IS NULL OR v_each.o_cancelled);
+        v_missed := v_missed OR v_called.o_missed OR v_each.o_urgent;
+        v_back := least(v_called.o_back, v_each.o_at);
+        IF v_back <= v_free THEN
+            v_free := v_back;
+            v_free_id := 0;
+        END IF;
+        IF v_back <= v_urgent THEN
+            v_urgent := v_back;
+            v_urgent_id := 0;
         END IF;
     ELSIF p_token IS NOT NULL AND p_listed IS NOT NULL THEN
         v_each := SCHEMA.claim_listed(v_queue, v_now, p_token, p_urgent, p_max, p_start, p_ahead, p_horizon, p_lease,
@@ -485,7 +509,7 @@ BEGIN
             WHERE j.ctid = ANY (ARRAY(
                 SELECT j.ctid FROM SCHEMA.job j
                 WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q
-                    WHERE q.id = v_queue AND NOT q.paused AND NOT q.kind_limits)
+                    WHERE q.id = v_queue AND NOT q.paused AND NOT q.limited)
                     AND j.urgent AND j.due <= v_now AND (j.due, j.id) >= (v_urgent, v_urgent_id)
                 ORDER BY j.due, j.id LIMIT least(p_start, p_max) FOR UPDATE SKIP LOCKED
             ))
@@ -503,7 +527,7 @@ BEGIN
             WHERE j.ctid = ANY (ARRAY(
                 SELECT j.ctid FROM SCHEMA.job j
                 WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q
-                    WHERE q.id = v_queue AND NOT q.paused AND NOT q.kind_limits)
+                    WHERE q.id = v_queue AND NOT q.paused AND NOT q.limited)
                     AND j.urgent AND j.due <= v_now AND (j.due, j.id) >= (v_urgent, v_urgent_id)
                 ORDER BY j.due, j.id LIMIT least(p_ahead, p_max - v_begun) FOR UPDATE SKIP LOCKED
             ))
@@ -528,7 +552,7 @@ BEGIN
                 WHERE j.ctid = ANY (ARRAY(
                     SELECT j.ctid FROM SCHEMA.job j
                     WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q
-                    WHERE q.id = v_queue AND NOT q.paused AND NOT q.kind_limits)
+                    WHERE q.id = v_queue AND NOT q.paused AND NOT q.limited)
                         AND j.token IS NULL AND j.due <= v_now AND (j.due, j.id) >= (v_free, v_free_id)
                     ORDER BY j.due, j.id LIMIT least(p_start, p_max) - v_begun FOR UPDATE SKIP LOCKED
                 ))
@@ -556,7 +580,7 @@ BEGIN
                 WHERE j.ctid = ANY (ARRAY(
                     SELECT j.ctid FROM SCHEMA.job j
                     WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q
-                    WHERE q.id = v_queue AND NOT q.paused AND NOT q.kind_limits)
+                    WHERE q.id = v_queue AND NOT q.paused AND NOT q.limited)
                         AND j.token IS NULL AND j.due <= SCHEMA.after(v_now, p_horizon)
                         AND (j.due, j.id) >= (v_free, v_free_id)
                     ORDER BY j.due, j.id LIMIT least(p_ahead, p_max - v_begun) - v_ahead FOR UPDATE SKIP LOCKED
@@ -572,7 +596,7 @@ BEGIN
         END IF;
     END IF;
     IF p_token IS NOT NULL THEN
-        IF p_floor IS NULL AND v_per_key = 0 AND NOT v_kinds AND v_ahead = 0 AND v_first_held > v_now THEN
+        IF p_floor IS NULL AND NOT v_limited AND v_ahead = 0 AND v_first_held > v_now THEN
             SELECT j.due INTO o_first_free FROM SCHEMA.job j
             WHERE j.queue = v_queue AND j.token IS NULL AND j.due <= c_never ORDER BY j.due, j.id LIMIT 1;
             o_first_free := coalesce(o_first_free, c_never);
@@ -609,9 +633,9 @@ BEGIN
                 least(v_floor.o_held, SCHEMA.after(v_now, p_lease)), v_sought];
             o_first := least(o_first, v_sought + c_seek);
         END IF;
-        IF v_kinds THEN
+        IF v_limited THEN
             o_first := least(o_first, SCHEMA.next_token(v_queue, v_now, p_listed, v_rooms),
-                CASE WHEN v_called.o_missed THEN v_now + c_again END);
+                CASE WHEN v_missed THEN v_now + c_again END);
         END IF;
         o_raised := false;
         IF o_first > v_now THEN
@@ -624,6 +648,9 @@ BEGIN
             -- There is such a job, but it is locked. With "now" as the result, the caller would retry
             -- continuously until that transaction ends.
             o_first := v_now + c_again;
+        END IF;
+        IF v_more_waits THEN
+            o_first := v_now;
         END IF;
     END IF;
     o_id := NULL;

@@ -81,7 +81,7 @@ fn in_every_order_a_process_that_goes_to_sleep_sees_a_push_or_is_notified() {
             for step in order.chars() {
                 match step {
                     'e' => database.sql(&format!(
-                        "SELECT SCHEMA.enqueue_plain('{name}', '{{{due}}}', '{{f}}', '{{x}}', false, '{{kind}}', NULL, false)"
+                        "SELECT SCHEMA.enqueue_plain('{name}', '{{{due}}}', '{{f}}', '{{x}}', false, '{{kind}}', NULL, NULL, false)"
                     )),
                     'a' => database.sql(&format!("SELECT SCHEMA.announce('{name}', {due}, '')")),
                     't' => {

@@ -1,4 +1,4 @@
-//! Limits of kinds and keys while other transactions are open, and turns of queues without limits.
+//! Limits of kinds and groups while other transactions are open, and turns of queues without limits.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -21,6 +21,11 @@ const MAIL: NewJob<'_> = NewJob {
     kind: Some(KIND),
     ..JOB
 };
+const OF_GROUP: NewJob<'_> = NewJob {
+    group: Some("account 7"),
+    ..JOB
+};
+const LATER: When = When::After(Duration::from_secs(10_000));
 const KEYED: NewJob<'_> = NewJob {
     key: Some(b"key"),
     merge: Merge::Latest,
@@ -94,26 +99,67 @@ fn claims_at_the_same_time_do_not_exceed_a_rate() {
     assert_eq!(leases.len(), 1);
 }
 
-/// The jobs of a locked key are skipped.
 #[test]
-fn claims_at_the_same_time_do_not_exceed_a_maximum_of_a_key() {
+fn claims_at_the_same_time_do_not_exceed_the_seats_of_a_group() {
+    for (rule, seats) in [(Limit::ordered(), 1), (Limit::per_group(2), 2)] {
+        let Some(database) = Database::new() else {
+            return;
+        };
+        let store = &database.store;
+        set(store, &rule);
+        store.enqueue("queue", &[OF_GROUP; 4]).unwrap();
+        let leases = during(&database, CLAIM, || (), |store| claim(store).leases);
+        assert_eq!(leases.len(), seats - 1, "{rule:?}");
+    }
+}
+
+/// A claim that began before the rule commits after it.
+#[test]
+fn jobs_of_a_claim_that_began_before_the_rule_have_seats() {
     let Some(database) = Database::new() else {
         return;
     };
     let store = &database.store;
-    set(store, &Limit::per_key(2));
-    let running = [0, 1].map(|_| {
-        store.enqueue("queue", &[KEYED]).unwrap();
-        claim(store).leases.remove(0)
-    });
-    store.enqueue("queue", &[KEYED]).unwrap();
-    for lease in &running {
-        assert_eq!(settle(store, lease, Act::retry(When::NOW)), Verdict::Done);
-    }
+    store.enqueue("queue", &[OF_GROUP; 3]).unwrap();
     let mut other = begun(&database, CLAIM);
-    assert!(claim(store).leases.is_empty());
+    watchdog(LIMIT, || set(store, &Limit::per_group(2)));
     other.batch_execute("COMMIT").unwrap();
     assert_eq!(claim(store).leases.len(), 1);
+    let seats = "SELECT count(*) FROM SCHEMA.job j, SCHEMA.queue q WHERE j.seat = q.group_rule";
+    assert_eq!(database.get::<i64>(seats), 2);
+    // Also other tests have transactions.
+    let late = "SELECT count(*) FROM SCHEMA.queue WHERE group_counted IS NOT NULL";
+    watchdog(LIMIT, || {
+        while database.get::<i64>(late) != 0 {
+            assert!(claim(store).leases.is_empty());
+        }
+    });
+}
+
+/// It has no seat when its turn begins, and has one when it is settled. The job that waits must be called nevertheless.
+#[test]
+fn a_turn_that_began_before_the_rule_calls_the_next_job_of_the_group() {
+    for act in [Act::Ack, Act::retry(LATER), Act::bury("no")] {
+        let Some(database) = Database::new() else {
+            return;
+        };
+        let store = &database.store;
+        store.enqueue("queue", &[JOB, OF_GROUP]).unwrap();
+        let running = claim(store).leases;
+        let waiting = store.enqueue("queue", &[OF_GROUP]).unwrap()[0].id();
+        let look = || {
+            set(store, &Limit::per_group(1));
+            assert!(claim(store).leases.is_empty(), "it waits");
+        };
+        // The turn waits where it settles the first job.
+        let blocked = "SELECT FROM SCHEMA.job WHERE job_group IS NULL FOR UPDATE";
+        let settles = [running[0].settle(Act::Ack), running[1].settle(act)];
+        let turn = during(&database, blocked, look, |store| {
+            store.turn("queue", &settles, None).unwrap()
+        });
+        assert_eq!(turn.verdicts, [Verdict::Done; 2]);
+        assert_eq!(claim(store).leases[0].id, waiting, "{act:?}");
+    }
 }
 
 /// A claim that began before the limit commits after it.
@@ -307,7 +353,7 @@ fn a_parked_job_that_is_locked_when_its_limit_is_removed_is_called_by_a_later_cl
     other.batch_execute("COMMIT").unwrap();
     assert_eq!(claim(store).leases.len(), 1);
     assert_eq!(settle(store, &running, Act::Ack), Verdict::Done);
-    let left = "SELECT count(*) FROM SCHEMA.queue WHERE kind_limits";
+    let left = "SELECT count(*) FROM SCHEMA.queue WHERE limited";
     assert_eq!(database.get::<i64>(left), 0);
     assert_eq!(
         database.get::<i64>("SELECT count(*) FROM SCHEMA.kind_limit"),
@@ -332,7 +378,10 @@ fn turns_without_limits_take_no_lock_and_read_no_limits() {
         own.query_one(&locks, &[]).unwrap().get(0)
     };
     assert_eq!(locks(&database), 0);
-    set(store, &Limit::per_key(2));
+    set(store, &Limit::ordered());
+    assert!(locks(&database) >= 1, "the lock");
+    store.limit("queue", &Limit::ordered(), false).unwrap();
+    claim(store);
     assert_eq!(locks(&database), 0);
     set(store, &Limit::per_kind(KIND, 2));
     assert!(locks(&database) >= 2, "the lock and the table");
@@ -379,6 +428,73 @@ fn claims_and_settles_do_not_read_parked_jobs() {
         rows < 2_000 && blocks < 10_000,
         "{rows} rows, {blocks} blocks"
     );
+}
+
+/// Neither waiting ones, nor delayed ones that no claim has looked at, nor those of a stopped kind. With plans made when there was
+/// one job.
+#[test]
+fn claims_and_settles_do_not_read_other_jobs_of_their_group() {
+    const MANY: usize = 3_000;
+    const TURNS: usize = 20;
+    for rule in [Limit::ordered(), Limit::per_group(2), Limit::fair()] {
+        let Some(database) = Database::new() else {
+            return;
+        };
+        let name = format!("{}_waiting", database.schema);
+        let store = named_store(&database, &name);
+        database.sql("ALTER TABLE SCHEMA.job SET (autovacuum_enabled = off)");
+        set(&store, &Limit::per_kind(KIND, 0));
+        let stopped = NewJob {
+            kind: Some(KIND),
+            ..OF_GROUP
+        };
+        // Before the rule is set: with an ordered group, they would keep their seats.
+        store.enqueue("queue", &vec![stopped; MANY]).unwrap();
+        (0..4).for_each(|_| assert!(claim(&store).leases.is_empty()));
+        set(&store, &rule);
+        store.enqueue("queue", &[OF_GROUP]).unwrap();
+        database.sql("ANALYZE SCHEMA.job");
+        let mut held = claim(&store).leases;
+        assert_eq!(held.len(), 1);
+        let later = NewJob {
+            when: LATER,
+            urgent: true,
+            ..OF_GROUP
+        };
+        store.enqueue("queue", &vec![later; MANY]).unwrap();
+        store.enqueue("queue", &vec![OF_GROUP; MANY]).unwrap();
+        let one = || {
+            let turn = store.turn("queue", &[], Some(claim_of(1))).unwrap();
+            turn.claimed.unwrap().leases
+        };
+        for _ in 0..6 {
+            held.extend(one());
+        }
+        assert!(store.stats("queue").unwrap().due <= 1, "the others wait");
+        // Calls the next job, or reads for it, in each turn.
+        let mut last = held.remove(0);
+        drop(store);
+        let before = read_by(&database, &name);
+        let store = named_store(&database, &name);
+        for _ in 0..TURNS {
+            let ack = [last.settle(Act::Ack)];
+            let turn = store.turn("queue", &ack, Some(claim_of(1))).unwrap();
+            assert_eq!(turn.verdicts, [Verdict::Done]);
+            last = turn.claimed.unwrap().leases.remove(0);
+            // A fresh job, which finds no seat, or is the first one.
+            store.enqueue("queue", &[OF_GROUP]).unwrap();
+            let next = store.list("queue", None, 1).unwrap().remove(0);
+            assert!(store.cancel("queue", Which::Id(next.id)).unwrap().is_gone());
+        }
+        drop(store);
+        let after = read_by(&database, &name);
+        let (rows, blocks) = (after.0 - before.0, after.1 - before.1);
+        assert!(rows > 100, "{rows} is not what was read");
+        assert!(
+            rows < 2_000 && blocks < 10_000,
+            "{rows} rows, {blocks} blocks with {rule:?}"
+        );
+    }
 }
 
 /// Settles, claims, cancels, resets, pushes and changes of limits.
@@ -429,6 +545,7 @@ fn disturb(store: &PostgresStore, mut rng: Rng, most: u32, rounds: usize) {
         let key = keys[rng.below(3)];
         let job = NewJob {
             key: rng.chance(2).then_some(key),
+            group: rng.chance(2).then(|| ["a", "b"][rng.below(2)]),
             urgent: rng.chance(4),
             when: Duration::from_millis(rng.below(4) as u64).into(),
             ..KEYED
@@ -439,7 +556,7 @@ fn disturb(store: &PostgresStore, mut rng: Rng, most: u32, rounds: usize) {
             3 => _ = store.reset("queue", Which::Key(key), When::NOW).unwrap(),
             4 => {
                 let limits = [
-                    Limit::per_key(2),
+                    [Limit::per_group(2), Limit::ordered(), Limit::fair()][rng.below(3)].clone(),
                     Limit::per_kind(KIND, most),
                     Limit::rate_of_kind(KIND, 1_000, Duration::from_secs(1)),
                 ];

@@ -41,6 +41,7 @@ use durable_queue_testing::{ManualStoreClock, SimStore};
 use durable_queue_tests::address::{POSTGRES, address};
 use durable_queue_tests::anywhere::works_on_any_thread;
 use durable_queue_tests::cancelling::handlers_learn_of_cancels_and_jobs_keep_their_failures;
+use durable_queue_tests::grouped::groups_do_what_users_expect;
 use durable_queue_tests::programs::{self, ProgramClock, Watched};
 use durable_queue_tests::rules::Fence;
 #[cfg(target_os = "linux")]
@@ -197,6 +198,13 @@ fn two_hundred_queues_cost_at_most_eight_threads() {
 }
 
 #[test]
+fn groups_do_what_users_expect_of_postgres() {
+    if let Some(database) = Database::new() {
+        groups_do_what_users_expect(database.opener());
+    }
+}
+
+#[test]
 fn handlers_learn_of_cancels_on_postgres_and_jobs_keep_their_failures() {
     if let Some(database) = Database::new() {
         handlers_learn_of_cancels_and_jobs_keep_their_failures(database.opener());
@@ -260,7 +268,7 @@ fn random_programs_get_the_same_results_from_postgres_and_the_simulation() {
     programs::each(PROGRAMS, |rng| {
         let start = ManualStoreClock::START.as_micros();
         database.sql(&format!(
-            "TRUNCATE SCHEMA.job, SCHEMA.dead, SCHEMA.done, SCHEMA.queue, SCHEMA.kind_limit RESTART IDENTITY;
+            "TRUNCATE SCHEMA.job, SCHEMA.dead, SCHEMA.done, SCHEMA.queue, SCHEMA.kind_limit, SCHEMA.group_left RESTART IDENTITY;
             UPDATE SCHEMA.test_clock SET time = {start}"
         ));
         let clock = ProgramClock::default();

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use durable_queue::store::{Act, Claim, Verdict};
-use durable_queue::{JobId, Merge, NewJob, PushIn, Store, Token, When};
+use durable_queue::{JobId, Limit, Merge, NewJob, PushIn, Store, Token, When};
 use testkit::{LIMIT, watchdog};
 
 use super::Database;
@@ -45,14 +45,16 @@ fn no_call_waits_for_an_open_transaction_of_the_application() {
         (keyed(b"ahead", Merge::Keep), true),
         (keyed(b"ahead", Merge::Latest), true),
     ];
-    for serial in [false, true] {
+    for rule in [None, Some(Limit::ordered()), Some(Limit::fair())] {
         for (pushed, locks_ahead) in pushes {
             let Some(database) = Database::new() else {
                 return;
             };
             let options = database.options().busy_timeout(LIMIT * 10);
             let store = options.open(&database.address).unwrap();
-            store.serialize_keys("queue", serial).unwrap();
+            if let Some(rule) = &rule {
+                store.limit("queue", rule, true).unwrap();
+            }
             let begin = |job: NewJob<'_>| {
                 store.enqueue("queue", &[job]).unwrap();
                 let turn = store.turn("queue", &[], Some(claim(1, 0))).unwrap();
@@ -124,37 +126,50 @@ fn no_call_waits_for_an_open_transaction_of_the_application() {
     }
 }
 
-/// The settle of a job whose key others wait for would change the waiting one.
+/// The settle would call the waiting job. After a merge, that is a job like any other.
 #[test]
-fn a_settle_does_not_wait_for_an_open_transaction_that_has_locked_the_next_job_of_the_key() {
+fn a_settle_does_not_wait_for_an_open_transaction_that_has_locked_the_next_job_of_the_group() {
     for merge in [Merge::Keep, Merge::Latest] {
-        let Some(database) = Database::new() else {
-            return;
-        };
-        let options = database.options().busy_timeout(LIMIT * 10);
-        let store = options.open(&database.address).unwrap();
-        store.serialize_keys("queue", true).unwrap();
-        let push = || store.enqueue("queue", &[keyed(b"key", Merge::Keep)]);
-        push().unwrap();
-        let turn = store.turn("queue", &[], Some(claim(1, 0))).unwrap();
-        let first = turn.claimed.unwrap().leases.remove(0);
-        let next = push().unwrap()[0].id();
-        let turn = store.turn("queue", &[], Some(claim(1, 0))).unwrap();
-        assert!(turn.claimed.unwrap().leases.is_empty());
+        for rule in [Limit::ordered(), Limit::per_group(1)] {
+            let Some(database) = Database::new() else {
+                return;
+            };
+            let options = database.options().busy_timeout(LIMIT * 10);
+            let store = options.open(&database.address).unwrap();
+            store.limit("queue", &rule, true).unwrap();
+            let group = Some("account 7");
+            let of_group = NewJob { group, ..JOB };
+            store.enqueue("queue", &[of_group]).unwrap();
+            let turn = store.turn("queue", &[], Some(claim(1, 0))).unwrap();
+            let first = turn.claimed.unwrap().leases.remove(0);
+            let next = NewJob {
+                group,
+                ..keyed(b"key", merge)
+            };
+            let next_id = store.enqueue("queue", &[next]).unwrap()[0].id();
+            let turn = store.turn("queue", &[], Some(claim(1, 0))).unwrap();
+            assert!(turn.claimed.unwrap().leases.is_empty());
 
-        let mut session = database.session();
-        let mut transaction = session.transaction().unwrap();
-        let again = keyed(b"key", merge);
-        store
-            .enqueue_in(&mut transaction, "queue", &[again])
-            .unwrap();
-        let ack = [first.settle(Act::Ack)];
-        let turn = watchdog(LIMIT, || store.turn("queue", &ack, None).unwrap());
-        assert_eq!(turn.verdicts, [Verdict::Done]);
-        transaction.commit().unwrap();
-        let turn = store.turn("queue", &[], Some(claim(1, 0))).unwrap();
-        let claimed = turn.claimed.unwrap().leases;
-        assert_eq!(claimed.len(), 1, "{merge:?}");
-        assert_eq!(claimed[0].id, next);
+            let mut session = database.session();
+            let mut transaction = session.transaction().unwrap();
+            store
+                .enqueue_in(&mut transaction, "queue", &[next])
+                .unwrap();
+            let ack = [first.settle(Act::Ack)];
+            let turn = watchdog(LIMIT, || store.turn("queue", &ack, None).unwrap());
+            assert_eq!(turn.verdicts, [Verdict::Done]);
+            let turn = watchdog(LIMIT, || {
+                store.turn("queue", &[], Some(claim(1, 0))).unwrap()
+            });
+            let claimed = turn.claimed.unwrap();
+            assert!(claimed.leases.is_empty());
+            assert!(claimed.first > turn.now, "it would be repeated at once");
+            assert!(claimed.first <= turn.now.after(Duration::from_secs(1)));
+            transaction.commit().unwrap();
+            let turn = store.turn("queue", &[], Some(claim(1, 0))).unwrap();
+            let claimed = turn.claimed.unwrap().leases;
+            assert_eq!(claimed.len(), 1, "{merge:?}, {rule:?}");
+            assert_eq!(claimed[0].id, next_id);
+        }
     }
 }

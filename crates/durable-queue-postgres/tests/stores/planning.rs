@@ -9,7 +9,7 @@ use durable_queue_postgres::PostgresStore;
 use testkit::LIMIT;
 
 use super::Database;
-use crate::alike::{JOB, all_calls, claim_of};
+use crate::alike::{JOB, all_calls, claim_of, claimed};
 
 const DELAYED: usize = 20_000;
 
@@ -33,7 +33,8 @@ fn no_call_reads_delayed_jobs() {
     database.sql("VACUUM ANALYZE SCHEMA.job");
     // More often than plans are renewed.
     for round in 0..20 {
-        store.serialize_keys("queue", round % 2 == 0).unwrap();
+        let is_set = round % 2 == 0;
+        store.limit("queue", &Limit::fair(), is_set).unwrap();
         all_calls(&store, 1);
     }
     let others = format!("{}_others", database.schema);
@@ -41,8 +42,8 @@ fn no_call_reads_delayed_jobs() {
     other.enqueue("queue", &vec![delayed; DELAYED]).unwrap();
     drop(other);
     let before = read_by(&database, &others);
-    for serial in [false, true] {
-        store.serialize_keys("queue", serial).unwrap();
+    for is_set in [false, true] {
+        store.limit("queue", &Limit::fair(), is_set).unwrap();
         all_calls(&store, 60);
     }
     drop(store);
@@ -130,9 +131,13 @@ fn claims_of_urgent_jobs_do_not_read_other_due_jobs() {
 #[test]
 fn claims_do_not_read_leased_jobs() {
     const CLAIMS: usize = 20;
-    let reads = |held: u32| {
+    let reads = |held: u32, rule: Option<Limit>| {
         let database = Database::new()?;
         database.sql("ALTER TABLE SCHEMA.job SET (autovacuum_enabled = off)");
+        if let Some(rule) = rule {
+            database.store.limit("queue", &rule, true).unwrap();
+            trusts_limits(&database, || _ = claimed(&database.store, 1));
+        }
         let free = NewJob {
             when: Duration::from_secs(900).into(),
             ..JOB
@@ -152,39 +157,50 @@ fn claims_do_not_read_leased_jobs() {
         drop(holder);
         let before = read_by(&database, &name);
         let store = named_store(&database, &name);
-        for serial in [false, true] {
-            store.serialize_keys("queue", serial).unwrap();
-            for _ in 0..CLAIMS {
-                let claim = Claim {
-                    ahead: 5,
-                    horizon: Duration::from_secs(1_200),
-                    ..claim_of(10)
-                };
-                let turn = store.turn("queue", &[], Some(claim)).unwrap();
-                let leases = turn.claimed.unwrap().leases;
-                assert_eq!(leases.len(), 1, "the free one");
-                let release = Settle {
-                    id: leases[0].id,
-                    token: leases[0].token,
-                    act: Act::Release,
-                };
-                store.turn("queue", &[release], None).unwrap();
-            }
+        for _ in 0..CLAIMS {
+            let claim = Claim {
+                ahead: 5,
+                horizon: Duration::from_secs(1_200),
+                ..claim_of(10)
+            };
+            let turn = store.turn("queue", &[], Some(claim)).unwrap();
+            let leases = turn.claimed.unwrap().leases;
+            assert_eq!(leases.len(), 1, "the free one");
+            let release = Settle {
+                id: leases[0].id,
+                token: leases[0].token,
+                act: Act::Release,
+            };
+            store.turn("queue", &[release], None).unwrap();
         }
         drop(store);
         let after = read_by(&database, &name);
         Some((after.0 - before.0, after.1 - before.1))
     };
-    let (Some(few), Some(many)) = (reads(1_000), reads(100_000)) else {
-        return;
-    };
-    assert!(few.0 > 80 && few.1 > 80, "{few:?} is not what was read");
-    // An index of a hundred times as many jobs is one block higher.
-    let most = (few.0 + 20, few.1 * 2);
-    assert!(
-        many.0 < most.0 && many.1 < most.1,
-        "{few:?} rows and blocks next to 1,000, {many:?} next to 100,000"
-    );
+    for rule in [None, Some(Limit::ordered()), Some(Limit::fair())] {
+        let reads = |held| reads(held, rule.clone());
+        let (Some(few), Some(many)) = (reads(1_000), reads(100_000)) else {
+            return;
+        };
+        assert!(few.0 > 40 && few.1 > 40, "{few:?} is not what was read");
+        // An index of a hundred times as many jobs is one block higher.
+        let most = (few.0 + 20, few.1 * 2);
+        assert!(
+            many.0 < most.0 && many.1 < most.1,
+            "{few:?} rows and blocks next to 1,000, {many:?} next to 100,000, with {rule:?}"
+        );
+    }
+}
+
+/// Claims until they trust the places and seats of held jobs.
+fn trusts_limits(database: &Database, claim: impl Fn()) {
+    let late = "SELECT (SELECT count(*) FROM SCHEMA.kind_limit WHERE counted IS NOT NULL)
+        + (SELECT count(*) FROM SCHEMA.queue WHERE group_counted IS NOT NULL)";
+    testkit::watchdog(LIMIT, || {
+        while database.get::<i64>(late) != 0 {
+            claim();
+        }
+    });
 }
 
 fn of_kind(kind: &str) -> NewJob<'_> {
@@ -244,13 +260,8 @@ fn claims_that_list_kinds_do_not_read_jobs_of_others() {
         }
         database.sql("VACUUM ANALYZE SCHEMA.job");
         // More often than plans are renewed, and until the claims trust the limit.
-        let late = "SELECT count(*) FROM SCHEMA.kind_limit WHERE counted IS NOT NULL";
-        testkit::watchdog(LIMIT, || {
-            (0..10).for_each(|_| claim(&store));
-            while database.get::<i64>(late) != 0 {
-                claim(&store);
-            }
-        });
+        testkit::watchdog(LIMIT, || (0..10).for_each(|_| claim(&store)));
+        trusts_limits(&database, || claim(&store));
         drop(store);
         let others = format!(
             "INSERT INTO SCHEMA.job (queue, due, at, token, started, urgent, payload, kind)
@@ -274,7 +285,7 @@ fn claims_that_list_kinds_do_not_read_jobs_of_others() {
     };
     for limit in [
         None,
-        Some(Limit::per_key(1)),
+        Some(Limit::ordered()),
         Some(Limit::per_kind("mail", 9)),
         Some(Limit::rate_of_kind("mail", 1_000_000, LIMIT)),
     ] {

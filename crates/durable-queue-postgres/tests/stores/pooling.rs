@@ -14,7 +14,7 @@ use std::time::Duration;
 use ::postgres::config::SslMode;
 use ::postgres::{Client, Config, NoTls};
 use durable_queue::{
-    CarriedOut, Claimed, DurableQueue, ErrorKind, Notifier, ShutDown, Store, Worker,
+    CarriedOut, Claimed, DurableQueue, ErrorKind, Limit, Notifier, ShutDown, Store, Worker,
 };
 use durable_queue_postgres::{POLL_EVERY, PostgresOptions, PostgresStore};
 use durable_queue_testing::conformance::Fixture;
@@ -287,7 +287,7 @@ fn calls_through_a_pooler_leave_no_statement_no_setting_and_no_lock_on_the_conne
     drop(store.watch("queue", Notifier::new(|_| ())).unwrap());
     all_calls(&store, 10);
     store.pause("queue", true).unwrap();
-    store.serialize_keys("queue", true).unwrap();
+    store.limit("queue", &Limit::ordered(), true).unwrap();
     assert_eq!(state(&mut other), before);
 }
 

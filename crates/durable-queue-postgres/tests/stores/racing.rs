@@ -19,6 +19,10 @@ const KEYED: NewJob<'_> = NewJob {
     key: Some(b"key"),
     ..JOB
 };
+const OF_GROUP: NewJob<'_> = NewJob {
+    group: Some("account 7"),
+    ..JOB
+};
 const REPEATING: NewJob<'_> = NewJob {
     schedule: Some("hourly"),
     ..KEYED
@@ -256,7 +260,7 @@ fn a_cancel_by_key_leaves_the_schedule_of_a_job_pushed_after_it_has_found_the_ru
     };
     let id = pushed(&database.store, KEYED);
     let push = "SELECT SCHEMA.enqueue('queue', '{0}', '{true}', '{other}', '{key}', '{0}', '{NULL}', '{NULL}',
-        '{hourly}', '{false}', NULL, NULL, false)";
+        '{hourly}', '{false}', NULL, NULL, NULL, false)";
     let change = of(id, &format!("{CLAIM}; {push}"));
     let cancel = |store: &PostgresStore| store.cancel("queue", Which::Key(b"key")).unwrap();
     let cancelled = during(&database, &change, || (), cancel);
@@ -396,60 +400,112 @@ fn a_dead_letter_deleted_concurrently_with_its_redrive_is_gone() {
     assert_eq!((redriven, count(&database.store)), (0, 0));
 }
 
-/// The other transaction may hold the key.
+/// The job that goes first may be about to get another time. The others are passed over, and do not wait.
 #[test]
-fn with_serial_keys_a_job_whose_key_is_locked_is_skipped() {
+fn in_an_ordered_group_jobs_behind_a_locked_one_are_passed_over() {
     let Some(database) = Database::new() else {
         return;
     };
     let store = &database.store;
-    let first = pushed(store, KEYED);
-    let begun = claim();
-    store.turn("queue", &[], Some(begun)).unwrap();
-    pushed(store, KEYED);
-    let release = Settle {
-        id: first,
-        token: begun.token,
-        act: Act::Release,
+    store.limit("queue", &Limit::ordered(), true).unwrap();
+    let ids = [(); 3].map(|()| pushed(store, OF_GROUP));
+    let another = NewJob {
+        group: Some("another"),
+        ..JOB
     };
-    store.turn("queue", &[release], None).unwrap();
-    store.serialize_keys("queue", true).unwrap();
+    let other_id = pushed(store, another);
     let mut other = database.session();
-    other.batch_execute("BEGIN").unwrap();
-    let change = of(first, CLAIM).replace("SCHEMA", &database.schema);
-    other.batch_execute(&change).unwrap();
-    let turn = watchdog(LIMIT, || store.turn("queue", &[], Some(claim())).unwrap());
-    assert!(turn.claimed.unwrap().leases.is_empty());
+    let lock = of(
+        ids[0],
+        "BEGIN; SELECT FROM SCHEMA.job WHERE id = OPEN FOR UPDATE",
+    );
+    other
+        .batch_execute(&lock.replace("SCHEMA", &database.schema))
+        .unwrap();
+    let all = Claim {
+        max: 9,
+        start: 9,
+        ..claim()
+    };
+    let turn = watchdog(LIMIT, || store.turn("queue", &[], Some(all)).unwrap());
+    let claimed = turn.claimed.unwrap();
+    let leases: Vec<_> = claimed.leases.iter().map(|lease| lease.id).collect();
+    assert_eq!(leases, [other_id]);
+    assert!(claimed.first > turn.now, "it would be repeated at once");
+    assert!(
+        claimed.first < turn.now.after(LIMIT),
+        "a claim after the lock"
+    );
+    let waiting = "SELECT count(*) FROM SCHEMA.job WHERE seat < 0";
+    assert_eq!(database.get::<i64>(waiting), 0);
     other.batch_execute("COMMIT").unwrap();
+    for id in ids {
+        let claim = claim();
+        let leases = store.turn("queue", &[], Some(claim)).unwrap().claimed;
+        let lease = leases.unwrap().leases.remove(0);
+        assert_eq!(lease.id, id);
+        store
+            .turn("queue", &[lease.settle(Act::Ack)], None)
+            .unwrap();
+    }
 }
 
-/// Otherwise the next job would wait until the lease of the settled one would have ended.
+/// In an ordered group, the next one has to wait for it.
 #[test]
-fn with_serial_keys_a_settle_waits_briefly_for_a_lock_on_the_next_job_of_the_key() {
-    let Some(database) = Database::new() else {
-        return;
-    };
-    let store = &database.store;
-    store.serialize_keys("queue", true).unwrap();
-    let first = pushed(store, KEYED);
-    let begun = claim();
-    store.turn("queue", &[], Some(begun)).unwrap();
-    let next = pushed(store, KEYED);
-    store.turn("queue", &[], Some(claim())).unwrap();
-    let long = database.get::<String>("SELECT pg_get_functiondef('SCHEMA.free_keys'::regproc)");
-    database.sql(&long.replace("100ms", "1d"));
-    let ack = Settle {
-        id: first,
-        token: begun.token,
-        act: Act::Ack,
-    };
-    let settle = |store: &PostgresStore| store.turn("queue", &[ack], None).unwrap();
-    let lock = of(next, "SELECT FROM SCHEMA.job WHERE id = OPEN FOR UPDATE");
-    during(&database, &lock, || (), settle);
-    let turn = store.turn("queue", &[], Some(claim())).unwrap();
-    let leases = turn.claimed.unwrap().leases;
-    let claimed: Vec<_> = leases.iter().map(|lease| lease.id).collect();
-    assert_eq!(claimed, [next]);
+fn the_seat_of_a_settled_job_goes_to_the_next_one_that_is_not_locked() {
+    for rule in [Limit::ordered(), Limit::per_group(1), Limit::fair()] {
+        let Some(database) = Database::new() else {
+            return;
+        };
+        let store = &database.store;
+        store.limit("queue", &rule, true).unwrap();
+        let ids = [(); 4].map(|()| pushed(store, OF_GROUP));
+        let claim_one = |settles: &[Settle<'_>]| -> Vec<Lease> {
+            let turn = watchdog(LIMIT, || {
+                store.turn("queue", settles, Some(claim())).unwrap()
+            });
+            turn.claimed.unwrap().leases
+        };
+        let first = claim_one(&[]).remove(0);
+        assert_eq!(first.id, ids[0]);
+        if rule == Limit::fair() {
+            // The second one is available, and the others wait.
+            assert_eq!(claim_one(&[])[0].id, ids[1]);
+            let later = ids[2..].iter().map(|id| id.as_u64().to_string());
+            let later = later.collect::<Vec<_>>().join(", ");
+            let wait = format!(
+                "UPDATE SCHEMA.job j SET seat = -q.group_rule, due = {} FROM SCHEMA.queue q WHERE j.id IN ({later})",
+                i64::MAX
+            );
+            database.sql(&wait);
+            database.sql("INSERT INTO SCHEMA.group_left SELECT id, 'account 7' FROM SCHEMA.queue");
+        } else {
+            assert!(claim_one(&[]).is_empty());
+        }
+        let at = if rule == Limit::fair() { 2 } else { 1 };
+        let mut other = database.session();
+        let lock = of(
+            ids[at],
+            "BEGIN; SELECT FROM SCHEMA.job WHERE id = OPEN FOR UPDATE",
+        );
+        other
+            .batch_execute(&lock.replace("SCHEMA", &database.schema))
+            .unwrap();
+        let leases = claim_one(&[first.settle(Act::Ack)]);
+        if rule == Limit::ordered() {
+            assert!(leases.is_empty());
+            other.batch_execute("COMMIT").unwrap();
+            assert_eq!(claim_one(&[])[0].id, ids[at]);
+        } else {
+            assert_eq!(leases[0].id, ids[at + 1], "{rule:?}");
+            other.batch_execute("COMMIT").unwrap();
+        }
+        if rule == Limit::fair() {
+            assert_eq!(claim_one(&[])[0].id, ids[at]);
+        }
+        let left = "SELECT count(*) FROM SCHEMA.group_left";
+        assert_eq!(database.get::<i64>(left), 0);
+    }
 }
 
 /// In a transaction that does not see the other job, but conflicts with it in the index.
@@ -528,7 +584,7 @@ fn claims_of_overlapping_lists_at_the_same_time_share_the_jobs() {
     for limit in [
         None,
         Some(Limit::per_kind("b", 100)),
-        Some(Limit::per_key(1)),
+        Some(Limit::ordered()),
     ] {
         let Some(database) = Database::new() else {
             return;
@@ -546,9 +602,9 @@ fn claims_of_overlapping_lists_at_the_same_time_share_the_jobs() {
             .unwrap();
         let free = "SELECT count(*) FROM (SELECT FROM SCHEMA.job FOR UPDATE SKIP LOCKED) j";
         assert_eq!(database.get::<i64>(free), 14);
-        let has_lock = matches!(limit, Some(Limit::PerKind { .. }));
+        let has_lock = limit.is_some();
         if has_lock {
-            // Claims under limits of kinds come one after the other.
+            // Claims under limits come one after the other.
             other.batch_execute("COMMIT").unwrap();
         }
         let leases = claimed_of(store, &[], &["b", "c"], 20);
@@ -569,7 +625,7 @@ fn claims_of_overlapping_lists_at_the_same_time_share_the_jobs() {
 /// It would wait for a transaction that has nothing to do with its own jobs.
 #[test]
 fn a_kind_whose_jobs_are_locked_leaves_its_share_of_a_claim_to_the_others() {
-    for limit in [None, Some(Limit::per_key(1))] {
+    for limit in [None, Some(Limit::ordered())] {
         let Some(database) = Database::new() else {
             return;
         };

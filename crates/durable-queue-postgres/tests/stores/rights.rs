@@ -4,10 +4,10 @@ use std::str::FromStr as _;
 use std::time::Duration;
 
 use ::postgres::{Config, NoTls};
-use durable_queue::store::{Act, Fate, Keep, Settle, Verdict};
+use durable_queue::store::{Act, Claim, Fate, Keep, Settle, Verdict};
 use durable_queue::{
     CarriedOut, DurableQueue, ErrorKind, Limit, Merge, NewJob, Notifier, PushIn, Reset, Store,
-    StoreError, Token, When,
+    StoreError, StoreTime, Token, When,
 };
 
 use super::Database;
@@ -21,6 +21,9 @@ fn documented() -> Vec<&'static str> {
         .filter(|line| line.starts_with("GRANT "))
         .collect()
 }
+
+/// Removes the jobs.
+const TRUNCATE: &str = "TRUNCATE SCHEMA.job, SCHEMA.dead, SCHEMA.done, SCHEMA.queue, SCHEMA.kind_limit, SCHEMA.group_left";
 
 /// A role with its own password, removed at the end.
 struct Role<'d> {
@@ -109,8 +112,8 @@ impl<'d> Role<'d> {
         assert_eq!(store.delete_dead("queue", &[dead[1].id])?, 1);
         store.pause("queue", true)?;
         store.pause("queue", false)?;
-        for serial in [true, false] {
-            store.serialize_keys("queue", serial)?;
+        for is_set in [true, false] {
+            store.limit("queue", &Limit::ordered(), is_set)?;
             let leases = store.turn("queue", &[], Some(claim_of(9)))?.claimed;
             let release = leases.unwrap().leases;
             let release: Vec<_> = release
@@ -124,6 +127,7 @@ impl<'d> Role<'d> {
             store.turn("queue", &release, None)?;
         }
         assert_eq!(store.stats("queue")?.jobs, 3);
+        leave_a_seat(&store)?;
         let limit = Limit::per_kind("mail", 1);
         for is_set in [true, false] {
             store.limit("queue", &limit, is_set)?;
@@ -177,6 +181,28 @@ impl<'d> Role<'d> {
     }
 }
 
+/// Merges a push into a job that is claimed ahead, and claims again.
+fn leave_a_seat(store: &impl Store) -> Result<(), StoreError> {
+    store.limit("grouped", &Limit::ordered(), true)?;
+    for at in [0, 1_000_000] {
+        let ahead = NewJob {
+            key: Some(b"key"),
+            group: Some("account 7"),
+            when: StoreTime::from_micros(at).into(),
+            merge: Merge::Latest,
+            ..JOB
+        };
+        store.enqueue("grouped", &[ahead])?;
+        let claim = Claim {
+            start: 0,
+            ahead: 1,
+            ..claim_of(1)
+        };
+        store.turn("grouped", &[], Some(claim))?;
+    }
+    Ok(())
+}
+
 impl Drop for Role<'_> {
     fn drop(&mut self) {
         let text = format!("DROP OWNED BY {0}; DROP ROLE {0}", self.name);
@@ -206,7 +232,7 @@ fn each_documented_privilege_is_necessary_and_together_they_suffice() {
         for right in rights.split(", ") {
             for table in tables.split(", ") {
                 // Removes the jobs, as after a failure during a run.
-                database.sql("TRUNCATE SCHEMA.job, SCHEMA.dead, SCHEMA.done, SCHEMA.queue, SCHEMA.kind_limit");
+                database.sql(TRUNCATE);
                 let missing = format!("{right} ON {table}");
                 role.sql(&format!("REVOKE {missing} FROM shop"));
                 role.is_refused(&missing);
@@ -214,7 +240,7 @@ fn each_documented_privilege_is_necessary_and_together_they_suffice() {
             }
         }
     }
-    database.sql("TRUNCATE SCHEMA.job, SCHEMA.dead, SCHEMA.done, SCHEMA.queue, SCHEMA.kind_limit");
+    database.sql(TRUNCATE);
     role.work().unwrap();
     // The role must not create tables.
     database.sql("DROP TABLE SCHEMA.version");

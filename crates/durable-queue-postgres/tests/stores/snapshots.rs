@@ -60,12 +60,14 @@ fn work_off(database: &Database, store: &PostgresStore, jobs: usize) {
 /// Entries of indexes, for jobs due at the same time.
 #[test]
 fn with_an_old_snapshot_a_claim_does_not_read_all_jobs_done_since() {
-    let read = |jobs: usize, urgent, serial| {
+    let read = |jobs: usize, urgent, is_limited| {
         let database = Database::with_manual_clock()?;
         database.sql("ALTER TABLE SCHEMA.job SET (autovacuum_enabled = off)");
         let name = format!("{}_pushes", database.schema);
         let store = named_store(&database, &name);
-        store.serialize_keys("queue", serial).unwrap();
+        if is_limited {
+            store.limit("queue", &Limit::ordered(), true).unwrap();
+        }
         store
             .enqueue("queue", &vec![NewJob { urgent, ..JOB }; jobs])
             .unwrap();
@@ -81,23 +83,26 @@ fn with_an_old_snapshot_a_claim_does_not_read_all_jobs_done_since() {
         drop(holder);
         Some(usize::try_from(read).unwrap() / (jobs / BATCH as usize))
     };
-    for (urgent, serial) in [(false, false), (true, false), (false, true), (true, true)] {
-        let read = |jobs| read(jobs, urgent, serial);
+    for (urgent, is_limited) in [(false, false), (true, false), (false, true), (true, true)] {
+        let read = |jobs| read(jobs, urgent, is_limited);
         let (Some(few), Some(many)) = (read(MANY), read(4 * MANY)) else {
             return;
         };
         assert!(few > BATCH as usize, "{few} is not what was read");
         assert!(
             many < few + BATCH as usize,
-            "urgent: {urgent}, serial: {serial}: {few} entries a claim for {MANY} jobs, {many} for four times as many"
+            "urgent: {urgent}, with a rule: {is_limited}: {few} entries a claim for {MANY} jobs, {many} for four times as many"
         );
     }
 }
 
 /// Returns a store that claims from a floor on: many jobs were done, and more than `MANY` are due.
-fn with_floor() -> Option<(Database, PostgresStore, Client)> {
+fn with_floor(limits: &[Limit]) -> Option<(Database, PostgresStore, Client)> {
     let database = Database::with_manual_clock()?;
     let store = database.another_store();
+    for limit in limits {
+        store.limit("queue", limit, true).unwrap();
+    }
     store.enqueue("queue", &vec![JOB; 2 * MANY]).unwrap();
     database.advance(SLACK);
     let holder = snapshot(&database);
@@ -118,11 +123,10 @@ fn past(payload: &[u8]) -> NewJob<'_> {
 /// The claim's result limits the time until the next one.
 #[test]
 fn an_unannounced_job_below_the_floor_is_claimed_within_a_second() {
-    for serial in [false, true] {
-        let Some((database, store, _holder)) = with_floor() else {
+    for limits in [&[][..], &[Limit::ordered()]] {
+        let Some((database, store, _holder)) = with_floor(limits) else {
             return;
         };
-        store.serialize_keys("queue", serial).unwrap();
         database.store.enqueue("queue", &[past(b"past")]).unwrap();
         let claimed = claim(&store, &[], claim_of(1));
         assert_eq!(claimed.leases[0].payload, b"job", "it has a floor");
@@ -146,7 +150,7 @@ fn an_unannounced_job_below_the_floor_is_claimed_within_a_second() {
 /// It learns of them by its own call, or by a notification of the application's transaction.
 #[test]
 fn an_announced_job_below_the_floor_is_claimed_at_once() {
-    let Some((database, store, _holder)) = with_floor() else {
+    let Some((database, store, _holder)) = with_floor(&[]) else {
         return;
     };
     store.enqueue("queue", &[past(b"one")]).unwrap();
@@ -180,7 +184,7 @@ fn an_announced_job_below_the_floor_is_claimed_at_once() {
 /// Also within the same turn.
 #[test]
 fn a_job_returned_below_the_floor_by_a_settle_is_claimed_at_once() {
-    let Some((_database, store, _holder)) = with_floor() else {
+    let Some((_database, store, _holder)) = with_floor(&[]) else {
         return;
     };
     let key = Some(&b"key"[..]);
@@ -208,43 +212,36 @@ fn a_job_returned_below_the_floor_by_a_settle_is_claimed_at_once() {
         held = claimed.leases.into_iter().next().unwrap();
         assert_eq!(held.payload, b"keyed", "{act:?}");
     }
-    // A job that waited for its key.
-    store.serialize_keys("queue", true).unwrap();
-    store.enqueue("queue", &[keyed(b"next")]).unwrap();
-    assert_eq!(claim(&store, &[], claim_of(1)).leases[0].payload, b"job");
-    let ack = held.settle(Act::Ack);
-    let claimed = claim(&store, &[ack], claim_of(1));
-    assert_eq!(claimed.leases[0].payload, b"next");
 }
 
 /// By the settle that makes room, before the claim of the same turn.
 #[test]
 fn a_called_job_below_the_floor_is_claimed_at_once() {
-    let Some((_database, store, _holder)) = with_floor() else {
-        return;
-    };
-    let kind = "mail";
-    store
-        .limit("queue", &Limit::per_kind(kind, 1), true)
-        .unwrap();
-    let mails = [past(b"one"), past(b"two")];
-    let mails = mails.map(|job| NewJob {
-        kind: Some(kind),
-        ..job
-    });
-    store.enqueue("queue", &mails).unwrap();
-    let one = claim(&store, &[], claim_of(1));
-    assert_eq!(one.leases[0].payload, b"one");
-    // Parks the other one. The floor is above it again.
-    assert_eq!(claim(&store, &[], claim_of(1)).leases[0].payload, b"job");
-    let claimed = claim(&store, &acks(&one), claim_of(1));
-    assert_eq!(claimed.leases[0].payload, b"two");
+    let (kind, group) = (Some("mail"), Some("account 7"));
+    for limit in [
+        Limit::per_kind("mail", 1),
+        Limit::ordered(),
+        Limit::per_group(1),
+    ] {
+        let Some((_database, store, _holder)) = with_floor(std::slice::from_ref(&limit)) else {
+            return;
+        };
+        let limited = [past(b"one"), past(b"two")];
+        let limited = limited.map(|job| NewJob { kind, group, ..job });
+        store.enqueue("queue", &limited).unwrap();
+        let one = claim(&store, &[], claim_of(1));
+        assert_eq!(one.leases[0].payload, b"one");
+        // Parks the other one, or makes it wait. The floor is above it again.
+        assert_eq!(claim(&store, &[], claim_of(1)).leases[0].payload, b"job");
+        let claimed = claim(&store, &acks(&one), claim_of(1));
+        assert_eq!(claimed.leases[0].payload, b"two", "{limit:?}");
+    }
 }
 
 /// It claims from the beginning. The next claim of all jobs seeks.
 #[test]
 fn a_claim_that_lists_kinds_neither_uses_the_floor_nor_raises_it() {
-    let Some((database, store, _holder)) = with_floor() else {
+    let Some((database, store, _holder)) = with_floor(&[]) else {
         return;
     };
     let kind = "mail";

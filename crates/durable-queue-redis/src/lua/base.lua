@@ -11,16 +11,21 @@
 -- of dead holders fall due by themselves, and no scan skips leased jobs. An urgent job is also in URGENT,
 -- with the same score. JOBS has a record of all values that differ from those of most jobs: see `pack`.
 --
--- EXTRAS has the kind, options, failures and mark of jobs and dead letters that have any: few do. MARKED has the ids of
--- marked jobs.
+-- EXTRAS has the kind, options, failures, mark and group of jobs and dead letters that have any: few do. MARKED has the
+-- ids of marked jobs.
+--
+-- PENDING has the id of the open job of each key. RUNNING has the ids of started jobs by their keys, and those of done
+-- jobs that are kept.
 --
 -- DONE has the records of done jobs that are kept, and UNTIL their ids, by the end of their time: see `turn.lua`.
 --
 -- LIMITS has the limits of kinds, and PLACES the jobs that have a place under one: see `limits.lua`.
 --
 -- KINDS has the jobs of each kind, by state and time: see `listing`.
+--
+-- GROUPS has the jobs of each group: see `standing` and `groups.lua`.
 local DUE, LEASES, URGENT, JOBS, PAYLOADS, PENDING, RUNNING, DEAD, LETTERS, STATE, EXTRAS, MARKED, DONE, UNTIL,
-  LIMITS, PLACES, KINDS = unpack(KEYS)
+  LIMITS, PLACES, KINDS, GROUPS = unpack(KEYS)
 local NEVER = 9007199254740992
 -- Maximum number of arguments per call: Lua's stack has 8000 slots. Even, for pairs.
 local CHUNK = 4000

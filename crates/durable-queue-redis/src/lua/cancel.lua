@@ -27,11 +27,12 @@ if is_taken(job, now) then
   return { 0 }
 end
 local payload = redis.call('HGET', PAYLOADS, job.id)
+local frees = leave_seat(job)
 remove(job, 'wholly')
-if job.key and redis.call('HGET', STATE, 'serial_keys') and bring_back(job.key) then
+write()
+if frees then
   recall()
 end
-write()
 if call_parked(now) < NEVER then
   recall()
 end

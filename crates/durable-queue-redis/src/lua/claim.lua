@@ -1,20 +1,33 @@
 -- Last part of `turn.lua`: claims.
 
--- Claims, parks or puts off a job. Returns whether the claim had room for it. `room`: that of its kind, if the claim
--- lists kinds.
+-- Jobs that have got their seats by this claim, which then goes on with them.
+local called = {}
+
+-- A job may have left its seat.
+local function pass_on(job, is_parked)
+  if groups and groups.pass_on(job, now, is_parked, called) then
+    is_put_off = true
+  end
+end
+
+-- Claims a job, or lets it wait for its group or its kind. Returns whether the claim had room for it. `room`: that of
+-- its kind, if the claim lists kinds.
 local function claim(job, due, room)
   local begins = due <= now and begun < start_most
   if begun + ahead == most or not begins and ahead == ahead_most or parked == PARK_LIMIT then
     return false
+  end
+  if groups and not groups.has_seat(job, after(now, horizon)) then
+    parked = parked + 1
+    is_put_off = true
+    return true
   end
   local limit = limiter and limiter.limit_of(job)
   if limit and limiter.room(limit, now, math.max(job.at, now)) == 0 then
     limiter.park(job, limit)
     parked = parked + 1
     is_put_off = true
-    return true
-  end
-  if per_key and job.key and not has_its_key(job) then
+    pass_on(job, true)
     return true
   end
   job.started = false
@@ -35,12 +48,16 @@ local function claim(job, due, room)
   end
   push(leases, job)
   push(lease_ids, job.id)
+  pass_on(job, false)
   return true
 end
 
 -- A partly deleted job cannot run. It becomes a dead letter with an error.
 local function lose(job)
   bury(job, 'part of its data is gone, or cannot be read')
+  if groups then
+    groups.end_lease(job)
+  end
 end
 
 -- Returns whether the claim may have room for other jobs.
@@ -49,7 +66,7 @@ local function visit(job, due, room)
     lose(job)
     return true
   end
-  return job.is_claimed or room and room.left == 0 or claim(job, due, room)
+  return job.is_claimed or job.is_called or room and room.left == 0 or claim(job, due, room)
 end
 
 if kinds then
@@ -68,7 +85,9 @@ else
     if most == 0 then
       return {}
     end
-    local found = redis.call('ZRANGEBYSCORE', key, '-inf', last, 'WITHSCORES', 'LIMIT', 0, batch)
+    -- Those that were called are among the first.
+    local count = batch + #called
+    local found = redis.call('ZRANGEBYSCORE', key, '-inf', last, 'WITHSCORES', 'LIMIT', 0, count)
     local jobs = {}
     for index = 1, #found, 2 do
       push(jobs, { id = found[index], due = tonumber(found[index + 1]), place = key })
@@ -76,7 +95,7 @@ else
     return jobs
   end
 
-  -- Postponed and parked jobs make room for later ones.
+  -- Jobs that have to wait make room for later ones.
   local function claim_all(some)
     repeat
       is_put_off = false
@@ -106,13 +125,13 @@ else
     if #leases == most then
       return
     end
-    local candidates, candidate_ids = merged(earliest(LEASES, now), earliest(DUE, last), batch)
+    local candidates, candidate_ids = merged(earliest(LEASES, now), earliest(DUE, last), batch + #called)
     local jobs = {}
     for index, record in ipairs(fetch(JOBS, candidate_ids)) do
       local candidate = candidates[index]
       jobs[index] = read(candidate.id, record, candidate.place, candidate.due)
     end
-    if limiter then
+    if limiter or groups then
       load_extras(jobs)
     end
     for index, job in ipairs(jobs) do
@@ -122,6 +141,30 @@ else
       end
     end
   end)
+end
+
+-- They come behind all that could be claimed before them.
+while #called > 0 and #leases < most do
+  local jobs = called
+  called = {}
+  local function is_first(job)
+    return urgent_first and job.urgent and job.due <= now
+  end
+  table.sort(jobs, function(one, other)
+    if is_first(one) ~= is_first(other) then
+      return is_first(one)
+    end
+    return one.due < other.due or one.due == other.due and one.id < other.id
+  end)
+  for _, job in ipairs(jobs) do
+    job.is_called = nil
+  end
+  for _, job in ipairs(jobs) do
+    local room = kinds and kinds.room_of(extras_of(job).kind)
+    if job.due <= last and (room or not kinds) and not visit(job, job.due, room) then
+      break
+    end
+  end
 end
 load_extras(leases)
 write()
@@ -135,6 +178,9 @@ for index, payload in ipairs(fetch(PAYLOADS, lease_ids)) do
   end
 end
 write()
+if groups then
+  groups.call_next(now)
+end
 call_parked(now)
 
 local of_all = first_of(DUE)
@@ -144,7 +190,7 @@ if kinds then
   first_leased = first_leased < first_free and kinds.first_in('h', first_leased) or NEVER
 end
 local next_token = limiter and limiter.end_claim(now, kinds and kinds.has_room) or NEVER
-local first = math.min(first_free, first_leased, next_token)
+local first = math.min(first_free, first_leased, next_token, has_former and now or NEVER)
 if freed then
   announce(of_all)
 end

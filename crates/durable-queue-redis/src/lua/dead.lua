@@ -1,5 +1,5 @@
 -- Lists dead letters by id. ARGV: the maximum number, and the id after which to start. Returns eight values
--- per letter, and three more if it has a kind, options or failures. Most are empty if the letter is missing or
+-- per letter, and four more if it has a kind, options, failures or a group. Most are empty if the letter is missing or
 -- invalid.
 local ids = redis.call('ZRANGEBYSCORE', DEAD, '(' .. ARGV[2], '+inf', 'LIMIT', 0, ARGV[1])
 local payloads = fetch(PAYLOADS, ids)
@@ -18,11 +18,11 @@ for index, letter in ipairs(fetch(LETTERS, ids)) do
   push(answer, payloads[index], attempts)
   push(answer, buried, error)
   local extras = all[index].extras or {}
-  local has_texts = extras.kind or extras.options or extras.failures
+  local has_texts = extras.kind or extras.options or extras.failures or extras.group
   push(answer, schedule, (urgent and 1 or 0) + (has_texts and 2 or 0))
   if has_texts then
     push(answer, extras.kind or false, extras.options or false)
-    push(answer, extras.failures or false)
+    push(answer, extras.failures or false, extras.group or false)
   end
 end
 return answer

@@ -1,7 +1,7 @@
 -- Inserts jobs, in the order of their ids. ARGV, after those of `announce.lua`, for each job: its time, its
--- payload, and its policy, which is empty for a job without key, schedule, urgency, kind and options. Otherwise these
--- follow: the bound of a debounce (or empty), the key and the schedule, each empty or with a leading `=`, and 1
--- if it is urgent, plus 2 if its kind and its options follow, like the key.
+-- payload, and its policy, which is empty for a job without key, schedule, urgency, kind, options and group. Otherwise
+-- these follow: the bound of a debounce (or empty), the key and the schedule, each empty or with a leading `=`, and 1
+-- if it is urgent, plus 2 if its kind, its options and its group follow, like the key.
 --
 -- Returns the earliest time that was set; a letter per job: n new, m merged, k kept; and the ids.
 --

@@ -38,25 +38,59 @@ local function urgent_listing(listed)
   return string.sub(listed, 1, -19) .. 'u' .. string.sub(listed, -17)
 end
 
+-- Formats the position in the order of calls, without the id: urgent jobs first, then by due time.
+local function line(urgent, at)
+  return (urgent and 0 or 1) .. time_text(at)
+end
+
 -- Returns the entry in PLACES, without the id, of a job with a place. The entries of a kind begin alike. Then
 -- follow `h` and the end of its lease for a held job, `c` for a called one, and for a parked one `p` and its
 -- position in the order of calls.
 local function place_of(job)
   if job.is_parked then
-    return sized(job.limited) .. 'p' .. (job.urgent and 0 or 1) .. time_text(job.at)
+    return sized(job.limited) .. 'p' .. line(job.urgent, job.at)
   elseif job.token then
     return sized(job.limited) .. 'h' .. time_text(job.due)
   end
   return sized(job.limited) .. 'c'
 end
 
--- Returns no record for ordinary jobs: without lease, attempt, key, bound, schedule and place, not urgent or
+-- Returns the entry in GROUPS, without the id, of a job that no claim has looked at. The entries of a group begin
+-- alike. Then follows its position in the order of calls.
+local function fresh(group, urgent, at)
+  return 'f' .. sized(group) .. line(urgent, at)
+end
+
+-- Returns what is stored of a job of a group, without the id.
+--
+-- A job with a seat, or one that waits for a seat, has an entry in GROUPS. It begins with the number of the rule, in 16
+-- digits, and the group. Then follow `s` for a seat, or `w` and the position in the order of calls. So the entries of
+-- former rules come first. A job that can be claimed without a seat is fresh, and has an entry, too.
+--
+-- The others, which are held or parked without a seat, have `h` and the group in their record, and no entry. So a
+-- settle knows the group.
+local function standing(job, group)
+  if job.waits then
+    return job.seat .. sized(group) .. 'w' .. line(job.urgent, job.at)
+  elseif job.seat then
+    return job.seat .. sized(group) .. 's'
+  elseif job.token or job.is_parked then
+    return 'h' .. sized(group)
+  end
+  return fresh(group, job.urgent, job.at)
+end
+
+-- Returns no record for ordinary jobs: without lease, attempt, key, bound, schedule, place and seat, not urgent or
 -- postponed. `at` is the due time of a leased or postponed job; for others, it is the score. `ran`: the job was
 -- started, so its key may have another open job. `entry`: see `place_of`. `listed`: see `listing`; without it, a settle
--- would know neither the kind nor the end of the lease.
+-- would know neither the kind nor the end of the lease. `stands`: see `standing`; that of a fresh job follows from
+-- other values.
 local function pack(job)
   local has_at = job.token or job.due ~= job.at
-  if job.entry or job.token and job.listed then
+  if job.stands and string.byte(job.stands) ~= 102 then
+    return cmsgpack.pack(job.token, job.started, job.ran, job.attempts, has_at and job.at, job.most,
+      job.key, job.schedule, job.urgent, job.entry or false, job.listed or false, job.stands)
+  elseif job.entry or job.token and job.listed then
     return cmsgpack.pack(job.token, job.started, job.ran, job.attempts, has_at and job.at, job.most,
       job.key, job.schedule, job.urgent, job.entry or false, job.listed or false)
   end
@@ -79,12 +113,33 @@ local function read_letter(letter)
   end
 end
 
+-- Whether any job may have extras, any job has a kind, any has an entry in GROUPS, any kind has limits, and any job was
+-- urgent before this call. Queues without them pay for this lookup. The server counts a key as often as it is named.
+-- Kinds and groups are extras.
+local found = redis.call('EXISTS', EXTRAS, KINDS, GROUPS, GROUPS, LIMITS, LIMITS, LIMITS, LIMITS, LIMITS, URGENT,
+  URGENT, URGENT, URGENT, URGENT, URGENT, URGENT, URGENT, URGENT, URGENT)
+local texts = found % 5
+local any_extras, any_kinds, any_groups = texts > 0, texts == 2 or texts == 4, texts > 2
+local any_limits, any_urgent = found % 10 > 4, found > 9
+
+-- Reads the part of a record that `standing` has returned.
+local function read_standing(job, stands)
+  local length = tonumber(string.sub(stands, 17, 26))
+  if string.byte(stands) == 104 then
+    job.of_group = string.sub(stands, 12)
+  elseif length then
+    job.seat, job.of_group = string.sub(stands, 1, 16), string.sub(stands, 27, 26 + length)
+    job.waits = string.byte(stands, 27 + length) == 119
+  end
+  job.stands, any_groups = stands, true
+end
+
 -- Each job is one table, however often it is read.
 local known = {}
 
 -- `place` and `due` may be unknown: leased jobs are in LEASES. A job with an invalid record is broken: claims
--- bury it (`turn.lua`), and other calls do not find it. `was_due`: the score that is stored. `listed`: nothing if it is
--- unknown whether the job has an entry.
+-- bury it (`turn.lua`), and other calls do not find it. `was_due` and `was_at`: what is stored. `listed`, `stands`:
+-- nothing if it is unknown whether the job has an entry.
 local function read(id, record, place, due)
   local job = known[id]
   if job then
@@ -93,7 +148,7 @@ local function read(id, record, place, due)
   job = { id = id, place = place, due = due, was_due = due, at = due, attempts = 0, most = NEVER, has_record = record,
     token = false, started = false, ran = false, key = false, schedule = false, urgent = false }
   if record then
-    local is_read, token, started, ran, attempts, at, most, key, schedule, urgent, entry, listed =
+    local is_read, token, started, ran, attempts, at, most, key, schedule, urgent, entry, listed, stands =
       pcall(cmsgpack.unpack, record)
     if is_read and type(attempts) == 'number' and type(most) == 'number' and is_text(token) and is_text(key)
       and is_text(schedule) then
@@ -111,13 +166,19 @@ local function read(id, record, place, due)
         job.entry, job.limited = entry, string.sub(entry, 11, 10 + length)
         job.is_parked = string.sub(entry, 11 + length, 11 + length) == 'p'
       end
-      if token or length then
+      if type(stands) == 'string' then
+        read_standing(job, stands)
+      elseif token or job.is_parked then
+        job.stands = false
+      end
+      if token or length or job.stands then
         job.listed = type(listed) == 'string' and listed
       end
     else
       job.is_broken = true
     end
   end
+  job.was_at = job.at
   known[id] = job
   return job
 end
@@ -148,12 +209,6 @@ local function change(job)
   end
 end
 
--- Whether any job may have extras, any job has a kind, any kind has limits, and any job was urgent before this call.
--- Queues without them pay for this lookup. The server counts a key as often as it is named. Kinds are extras.
-local found = redis.call('EXISTS', EXTRAS, KINDS, LIMITS, LIMITS, LIMITS, URGENT, URGENT, URGENT, URGENT, URGENT,
-  URGENT)
-local any_extras, any_kinds, any_limits, any_urgent = found % 3 > 0, found % 3 > 1, found % 6 > 2, found > 5
-
 -- Reads the extras of jobs or dead letters.
 local function load_extras(jobs)
   if not any_extras then
@@ -169,11 +224,16 @@ local function load_extras(jobs)
   for index, record in ipairs(fetch(EXTRAS, ids)) do
     local job, extras = unread[index], {}
     if record then
-      local is_read, kind, options, failures, cancelled = pcall(cmsgpack.unpack, record)
-      if is_read and is_text(kind) and is_text(options) and is_text(failures) then
-        extras = { kind = kind, options = options, failures = failures, cancelled = cancelled }
+      local is_read, kind, options, failures, cancelled, group = pcall(cmsgpack.unpack, record)
+      if is_read and is_text(kind) and is_text(options) and is_text(failures) and is_text(group) then
+        extras = { kind = kind, options = options, failures = failures, cancelled = cancelled, group = group }
         job.was_cancelled = cancelled
       end
+    end
+    -- The record tells it after a loss of EXTRAS.
+    extras.group = extras.group or job.of_group
+    if extras.group and job.stands == nil and job.place and job.was_at then
+      job.stands = fresh(extras.group, job.was_urgent, job.was_at)
     end
     if extras.kind and job.listed == nil and job.place and job.was_due then
       job.listed = listing(extras.kind, job.place == LEASES, job.was_due)
@@ -181,7 +241,7 @@ local function load_extras(jobs)
       -- After a loss of EXTRAS.
       extras.kind = string.sub(job.listed, 11, -19)
     end
-    job.extras, any_kinds = extras, any_kinds or extras.kind
+    job.extras, any_kinds, any_groups = extras, any_kinds or extras.kind, any_groups or extras.group
   end
 end
 
@@ -193,6 +253,14 @@ local function extras_of(job)
   return job.extras or {}
 end
 
+-- Returns the group of a job that has a seat or waits for one, or whose extras were read.
+local function group_of(job)
+  if job.extras then
+    return job.extras.group
+  end
+  return job.of_group
+end
+
 -- Changes some of the extras of a job; false removes them.
 local function change_extras(job, values)
   local extras = {}
@@ -202,7 +270,8 @@ local function change_extras(job, values)
   for name, value in pairs(values) do
     extras[name] = value
   end
-  job.extras, job.has_other_extras, any_kinds = extras, true, any_kinds or extras.kind
+  job.extras, job.has_other_extras = extras, true
+  any_kinds, any_groups = any_kinds or extras.kind, any_groups or extras.group
   change(job)
 end
 
@@ -239,9 +308,9 @@ local function write_extras(job, added, removed, set, deleted)
     elseif job.was_cancelled and not is_now then
       push(removed[MARKED], job.id)
     end
-    if extras.kind or extras.options or extras.failures or is_now then
+    if extras.kind or extras.options or extras.failures or is_now or extras.group then
       push(set[EXTRAS], job.id, cmsgpack.pack(extras.kind or false, extras.options or false,
-        extras.failures or false, is_now))
+        extras.failures or false, is_now, extras.group or false))
       any_extras = true
     else
       push(deleted[EXTRAS], job.id)
@@ -283,6 +352,26 @@ local function write_kinds(added, removed)
   end
 end
 
+-- Returns the entry in GROUPS that `standing` describes, if it is one.
+local function entry_of(stands)
+  return stands and string.byte(stands) ~= 104 and stands or nil
+end
+
+-- Writes where the changed jobs of groups stand. Comes before other changes of what is known to be stored.
+local function write_groups(added, removed)
+  local unknown = {}
+  for _, job in ipairs(changed) do
+    push(unknown, job.stands == nil and job or nil)
+  end
+  load_extras(unknown)
+  for _, job in ipairs(changed) do
+    local group = group_of(job)
+    local new = group and not job.is_gone and standing(job, group) or false
+    replace(entry_of(job.stands), entry_of(new), job, GROUPS, added, removed)
+    job.stands = new
+  end
+end
+
 local function write()
   if #changed == 0 then
     return
@@ -291,6 +380,9 @@ local function write()
   local set, deleted = setmetatable({}, LISTS), setmetatable({}, LISTS)
   if any_kinds then
     write_kinds(added, removed)
+  end
+  if any_groups then
+    write_groups(added, removed)
   end
   for _, job in ipairs(changed) do
     local place = not job.is_gone and (job.token and LEASES or DUE)
@@ -342,6 +434,11 @@ end
 local function pending(key)
   local id = redis.call('HGET', PENDING, key)
   return id and find(id)
+end
+
+-- Returns the entry in RUNNING of a done job of a key.
+local function done_name(key, id)
+  return sized(key) .. 'd' .. id
 end
 
 -- Returns all jobs of a key: the open one and started ones.
@@ -421,18 +518,6 @@ local function close(job)
     job.ran = true
     change(job)
   end
-end
-
--- Restores the due times of postponed jobs of a key, except parked ones. Returns whether there were any.
-local function bring_back(key)
-  local any = false
-  for _, job in ipairs(of_key(key)) do
-    if not job.token and job.due > job.at and not job.is_parked then
-      free(job, job.at)
-      any = true
-    end
-  end
-  return any
 end
 
 -- Like `free`. An explicitly requested time also moves the bound of a debounce.

@@ -1,4 +1,4 @@
--- Third part of `turn.lua`: the kinds that a claim lists, and their jobs. Only for such claims: see `base.lua`.
+-- Second part of `turn.lua`: the kinds that a claim lists, and their jobs. Only for such claims: see `base.lua`.
 local kinds
 
 if kinds_count then
@@ -48,7 +48,8 @@ if kinds_count then
       local position, due, is_leased = positions[index], tonumber(dues[index]), places[index] == LEASES
       local reader, job = readers[position], false
       local state = reader.state
-      if due == due_of(position) and (state == 'u' or (state == 'h') == is_leased) then
+      -- Since the position was found, this claim may have fenced off its holder.
+      if due == due_of(position) and (state == 'u' or (state == 'h') == is_leased or known[ids[index]]) then
         job = read(ids[index], record, places[index], due)
         if job.listed == nil then
           job.listed = reader.room.begin .. (is_leased and 'h' or 'f') .. string.sub(position, 1, 17)
@@ -59,7 +60,7 @@ if kinds_count then
       push(job and valid or stale, job or reader.begin .. position)
     end
     send('ZREM', KINDS, stale)
-    if limiter then
+    if limiter or groups then
       load_extras(valid)
     end
   end
@@ -100,6 +101,23 @@ if kinds_count then
       end
     end
     table.sort(order)
+    -- Jobs that lose expired leases to others are free, so they may not be found by reading on. Urgent ones are.
+    local fenced_off = limiter and lasts.h and limiter.fenced_off or {}
+    local after_those = #fenced_off
+    local function add_fenced_off()
+      for index = after_those + 1, #fenced_off do
+        local job = fenced_off[index]
+        local position = time_text(job.due) .. job.id
+        if not readers[position] then
+          push(order, position)
+          readers[position], jobs[position] = { room = by_kind[extras_of(job).kind] }, job
+        end
+      end
+      if #fenced_off > after_those then
+        after_those = #fenced_off
+        table.sort(order)
+      end
+    end
     local at, others = 1, #leases
     while order[at] do
       if jobs[order[at]] == nil then
@@ -112,10 +130,11 @@ if kinds_count then
       local position = order[at]
       local job, reader = jobs[position], readers[position]
       at = at + 1
-      -- A job that was put off or parked as an urgent one has another time.
+      -- A job that has to wait, as an urgent one or for another, has another time.
       if job and job.due == due_of(position) and not visit(job, job.due, reader.room) or #leases == most then
         return
       end
+      add_fenced_off()
       if position == reader.last and reader.room.left > 0 then
         read_on(reader)
         table.sort(order)
@@ -137,10 +156,14 @@ if kinds_count then
     return first
   end
 
+  local function room_of(kind)
+    return by_kind[kind]
+  end
+
   local function has_room(kind)
     return by_kind[kind] and by_kind[kind].left > 0
   end
 
-  kinds = { each = each, first_in = first_in, has_room = has_room }
+  kinds = { each = each, first_in = first_in, room_of = room_of, has_room = has_room }
 end
 

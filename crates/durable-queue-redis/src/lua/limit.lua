@@ -1,12 +1,12 @@
--- Sets or removes a limit. ARGV, after those of `announce.lua`: `key` and the maximum, or nothing to remove it;
--- `kind`, the kind, and its maximum or nothing; or `rate` and the kind, and for a rate that is set the number of
--- tokens, the time in which the bucket is filled, and the time of a token. Notifies all processes.
+-- Sets or removes a limit. ARGV, after those of `announce.lua`: `groups` and the rule, or `none` to remove it; `kind`,
+-- the kind, and its maximum or nothing; or `rate` and the kind, and for a rate that is set the number of tokens, the
+-- time in which the bucket is filled, and the time of a token. Notifies all processes.
 local now = clock()
 local sort, kind = ARGV[4], ARGV[5]
 local limiter = limiting()
 
--- Jobs of the kind that are held get places.
-local function place_held(limit)
+-- Returns all held jobs, with their extras.
+local function held()
   local found = redis.call('ZRANGE', LEASES, 0, -1, 'WITHSCORES')
   local ids, jobs = {}, {}
   for index = 1, #found, 2 do
@@ -16,7 +16,12 @@ local function place_held(limit)
     jobs[index] = read(ids[index], record, LEASES, tonumber(found[2 * index]))
   end
   load_extras(jobs)
-  for _, job in ipairs(jobs) do
+  return jobs
+end
+
+-- Jobs of the kind that are held get places.
+local function place_held(limit)
+  for _, job in ipairs(held()) do
     if job.token and job.extras and job.extras.kind == limit.kind then
       job.limited = limit.kind
       change(job)
@@ -69,12 +74,30 @@ local function set_kind()
   limiter.call_parked(now)
 end
 
-if sort ~= 'key' then
-  set_kind()
-elseif kind then
-  redis.call('HSET', STATE, 'serial_keys', kind)
+-- Held jobs of groups get seats. Claims free the others from the former rule.
+local function set_groups(rule)
+  local former, number = rule_of_groups()
+  if rule == former then
+    return
+  end
+  number = string.format('%016.0f', number + 1)
+  redis.call('HSET', STATE, 'groups', number .. rule)
+  if rule == 'none' or rule == 'fair' then
+    return
+  end
+  for _, job in ipairs(held()) do
+    if job.token and group_of(job) then
+      job.seat, job.waits = number, nil
+      change(job)
+    end
+  end
+  write()
+end
+
+if sort == 'groups' then
+  set_groups(kind)
 else
-  redis.call('HDEL', STATE, 'serial_keys')
+  set_kind()
 end
 publish(-NEVER)
 return 1

@@ -1,4 +1,4 @@
--- Limits of kinds: places and tokens of jobs, and jobs that wait for them. Requirements 13 and 14 of
+-- Limits of kinds: places and tokens of jobs, and jobs that wait for them. Requirements 13 to 15 of
 -- `durable_queue::store` define the terms.
 --
 -- LIMITS has for each kind its maximum, the number of tokens and the time of its rate, the time of a token, and
@@ -13,7 +13,8 @@ local PARK_LIMIT = 1000
 -- Reads the limits, and returns the functions that need them. Only for queues with limits: each function costs time
 -- when it is made, in each call of a script.
 local function load_limits()
-  local limits = {}
+  -- `fenced_off`: jobs that have lost expired leases to others of their kind.
+  local limits, fenced_off = {}, {}
   local found = redis.call('HGETALL', LIMITS)
   for index = 1, #found, 2 do
     local is_read, most, tokens, per, interval, full = pcall(cmsgpack.unpack, found[index + 1])
@@ -133,6 +134,7 @@ local function load_limits()
         local other = job_of(table.remove(limit.expired, 1))
         if other then
           fence_off(other)
+          push(fenced_off, other)
         end
       end
       limit.live = limit.live + 1
@@ -212,8 +214,9 @@ local function load_limits()
     return first
   end
 
-  return { by_kind = limits, save = save, entries = entries, job_of = job_of, limit_of = limit_of, room = room, evict = evict,
-    park = park, take_place = take_place, call_parked = call_parked, end_claim = end_claim }
+  return { by_kind = limits, fenced_off = fenced_off, save = save, entries = entries, job_of = job_of,
+    limit_of = limit_of, room = room, evict = evict, park = park, take_place = take_place, call_parked = call_parked,
+    end_claim = end_claim }
 end
 
 local loaded

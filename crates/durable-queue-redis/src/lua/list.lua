@@ -1,6 +1,6 @@
 -- Lists jobs by the time from which they can be claimed, then by id. ARGV: the maximum number, and optionally
--- the time and id after which to start. Returns the clock and for each job seven values, and two more if it has a
--- kind or failures.
+-- the time and id after which to start. Returns the clock and for each job seven values, and three more if it has a
+-- kind, failures or a group.
 local now = clock()
 local most, time, id = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 
@@ -39,7 +39,7 @@ load_extras(jobs)
 for index, record in ipairs(fetch(JOBS, ids)) do
   local job = read(ids[index], record, jobs[index].place, jobs[index].due)
   local extras = jobs[index].extras or {}
-  local has_texts = extras.kind or extras.failures
+  local has_texts = extras.kind or extras.failures or extras.group
   push(answer, tonumber(job.id), jobs[index].due)
   push(answer, job.at, (job.token and 1 or 0) + (job.started and 2 or 0) + (job.urgent and 4 or 0)
     + (extras.cancelled and 8 or 0) + (has_texts and 16 or 0))
@@ -47,6 +47,7 @@ for index, record in ipairs(fetch(JOBS, ids)) do
   push(answer, job.schedule)
   if has_texts then
     push(answer, extras.kind or false, extras.failures or false)
+    push(answer, extras.group or false)
   end
 end
 return { now, answer }

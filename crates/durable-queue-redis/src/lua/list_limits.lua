@@ -1,6 +1,6 @@
--- Returns the maximum of held jobs per key, or 0; and for each kind that has limits its name, its maximum, and the
--- number of tokens of its rate and the time in which the bucket is filled.
-local answer = { tonumber(redis.call('HGET', STATE, 'serial_keys')) or 0 }
+-- Returns the rule of groups, or `none`; and for each kind that has limits its name, its maximum, and the number of
+-- tokens of its rate and the time in which the bucket is filled.
+local answer = { (rule_of_groups()) }
 for kind, limit in pairs(limiting().by_kind) do
   if limit.most or limit.tokens then
     push(answer, kind, limit.most)

@@ -14,11 +14,7 @@ end
 put_at(job, resolve(ARGV[6], now))
 reopen(job)
 unmark(job)
-local earliest = job.due
--- Jobs may wait for the key, or for the previous time of this job.
-if job.key and redis.call('HGET', STATE, 'serial_keys') and bring_back(job.key) then
-  earliest = -NEVER
-end
+local earliest = leave_seat(job) and -NEVER or job.due
 write()
 earliest = math.min(earliest, call_parked(now))
 announce(earliest)

@@ -1,5 +1,5 @@
--- Returns the numbers of jobs, due jobs and dead letters; 1 if the queue is paused; the maximum of held jobs per key;
--- and the kinds of due jobs, each with their number. The server counts by ranks, so counts need no limit here.
+-- Returns the numbers of jobs, due jobs and dead letters; 1 if the queue is paused; and the kinds of due jobs, each
+-- with their number. The server counts by ranks, so counts need no limit here.
 local now = clock()
 
 local function next_entry(from)
@@ -25,6 +25,5 @@ return {
   redis.call('ZCOUNT', DUE, '-inf', now) + redis.call('ZCOUNT', LEASES, '-inf', now),
   redis.call('ZCARD', DEAD),
   redis.call('HEXISTS', STATE, 'paused'),
-  tonumber(redis.call('HGET', STATE, 'serial_keys')) or 0,
   kinds,
 }

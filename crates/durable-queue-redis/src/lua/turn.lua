@@ -5,15 +5,15 @@
 -- come first, and the number of kinds that it lists, or nothing if it takes any, and each kind and its room. Then the
 -- histories of failures: for each, the settle's number and the text.
 --
--- Returns the clock; 1 if the queue is paused, plus 2 if a job has waited for a key or a place that is now free; a
+-- Returns the clock; 1 if the queue is paused, plus 2 if a job has waited for a seat or a place that is now free; a
 -- letter per settle: d done, s stale, n not due; for a claim, `first` and `first_free`; and the leases: see
 -- `push_lease`.
 --
--- This part settles, and ends the script if there is no claim. `keys.lua`, `kinds.lua` and `claim.lua` go on.
+-- This part settles, and ends the script if there is no claim. `kinds.lua` and `claim.lua` go on.
 local now = clock()
-local is_paused, per_key = unpack(redis.call('HMGET', STATE, 'paused', 'serial_keys'))
--- Maximum number of held jobs of each key.
-per_key = tonumber(per_key)
+local is_paused, rule = unpack(redis.call('HMGET', STATE, 'paused', 'groups'))
+-- Nothing without a rule: see `groups.lua`.
+local groups = rule and #rule > 16 and load_groups(rule)
 local count = tonumber(ARGV[4])
 -- Where the arguments of the claim begin.
 local of_claim = 4 * count + 5
@@ -104,6 +104,9 @@ if count > 0 then
     redis.call('HSET', DONE, job.id, cmsgpack.pack(job.attempts, now, tonumber(took), until_when, job.key, kind,
       string.sub(result, 1, 1) == '=' and string.sub(result, 2)))
     redis.call('ZADD', UNTIL, until_when, job.id)
+    if job.key then
+      redis.call('ZADD', RUNNING, 0, done_name(job.key, job.id))
+    end
     remove(job, 'wholly')
   end
 
@@ -148,8 +151,7 @@ if count > 0 then
     histories[tonumber(ARGV[index])] = ARGV[index + 1]
   end
 
-  -- Keys of jobs that are no longer held, if keys have a limit.
-  local ids, ended = {}, {}
+  local ids = {}
   for index = 1, count do
     ids[index] = ARGV[4 * index + 2]
   end
@@ -168,19 +170,19 @@ if count > 0 then
       verdicts[index] = 's'
     else
       verdicts[index] = settle(act, job, value, histories[index])
-      if per_key and job.key and ends_lease and verdicts[index] == 'd' then
-        push(ended, job.key)
+      if groups and ends_lease and verdicts[index] == 'd' then
+        groups.end_lease(job, act)
       end
     end
-  end
-  for _, key in ipairs(ended) do
-    any_waited = bring_back(key) or any_waited
   end
 end
 write()
 
 -- Settled jobs are known without the end of their lease.
 known = {}
+if groups and any_ends then
+  any_waited = groups.call_next(now) or any_waited
+end
 if any_ends or token ~= '' then
   local any_called = call_parked(now) < NEVER
   any_waited = any_waited or any_ends and any_called
@@ -204,10 +206,11 @@ local last = ahead_most > 0 and after(now, horizon) or now
 local until_when = after(now, tonumber(lease))
 local begun, ahead, leases, lease_ids = 0, 0, {}, {}
 
+local has_former = groups and groups.renew(now)
+groups = groups and groups.has_rule and groups
 local limiter, is_put_off, parked = any_limits and limiting(), false, 0
-local evict = limiter and limiter.evict or fence_off
 
--- How many jobs to read next, if the last ones were postponed or parked.
+-- How many jobs to read next, if the last ones have to wait.
 local function grown(count)
   return math.max(count, math.min(2 * count, PARK_LIMIT))
 end

@@ -4,13 +4,16 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ::redis::{Value, cmd};
-use durable_queue::store::{Act, Claim, Settle};
-use durable_queue::{Cancelled, CarriedOut, ErrorKind, NewJob, Put, Store, StoreTime, Token, When};
+use durable_queue::store::{Act, Claim, Keep, Settle, Verdict};
+use durable_queue::{
+    Cancelled, CarriedOut, ErrorKind, Merge, NewJob, Put, Store, StoreTime, Token, When,
+};
 use durable_queue_redis::{KEY_LIMIT, PAYLOAD_LIMIT};
+use durable_queue_testing::conformance::Fixture as _;
 
 use super::Keys;
 use crate::OpenStore as _;
-use crate::alike::{JOB, count, what};
+use crate::alike::{JOB, claimed, count, settle, what};
 use crate::redis_server::Server;
 
 /// Names that could be confused with others, or with the end of the hash tag.
@@ -275,14 +278,16 @@ fn finished_jobs_leave_no_keys() {
         let key = Some(&b"key"[..]);
         let cases = [(None, false), (key, false), (None, true), (key, true)];
         let cases = cases.into_iter().flat_map(|it| [(it, false), (it, true)]);
-        let cases = cases.flat_map(|it| [None, Some("kind")].map(|kind| (it, kind)));
+        let texts = [(None, None), (Some("kind"), None), (None, Some("group"))];
+        let cases = cases.flat_map(|it| texts.map(|texts| (it, texts)));
         let cases = cases.flat_map(|it| [(it, false), (it, true)]);
-        for ((((key, urgent), is_alone), kind), is_cancelled) in cases {
+        for ((((key, urgent), is_alone), (kind, group)), is_cancelled) in cases {
             let store = &keys.store;
             let job = NewJob {
                 key,
                 urgent,
                 kind,
+                group,
                 ..JOB
             };
             store.enqueue("queue", &[job]).unwrap();
@@ -311,10 +316,48 @@ fn finished_jobs_leave_no_keys() {
             assert_eq!(
                 left,
                 BTreeSet::from(rest),
-                "{number} {key:?} {urgent} {is_alone} {kind:?} {is_cancelled}"
+                "{number} {key:?} {urgent} {is_alone} {kind:?} {group:?} {is_cancelled}"
             );
         }
     }
     let state: Vec<Value> = keys.run(cmd("HKEYS").arg(keys.key("{queue}:state")));
     assert!(state.len() <= 2, "the last id, and the head");
+}
+
+/// Nor does a done job of a key whose time is over keep a push, before or after it is deleted.
+#[test]
+fn done_jobs_that_were_deleted_leave_no_keys() {
+    let Some(keys) = Keys::with_manual_clock() else {
+        return;
+    };
+    let store = &keys.store;
+    let unique = NewJob {
+        key: Some(b"key"),
+        merge: Merge::KeepDone,
+        ..JOB
+    };
+    let done = |span: u64| {
+        let put = store.enqueue("queue", &[unique]).unwrap()[0];
+        assert!(matches!(put, Put::New(_)));
+        let lease = claimed(store, 1).remove(0);
+        let keep = Act::Keep(Keep {
+            span: Duration::from_secs(span),
+            took: Duration::ZERO,
+            result: None,
+        });
+        assert_eq!(settle(store, &lease, keep), Verdict::Done);
+        lease.id
+    };
+    for span in [3, 2, 1] {
+        let id = done(span);
+        assert_eq!(store.enqueue("queue", &[unique]).unwrap(), [Put::Kept(id)]);
+        keys.advance(Duration::from_secs(span));
+    }
+    assert_eq!(store.delete_done("queue", 2).unwrap(), 2);
+    let id = done(1);
+    assert_eq!(store.enqueue("queue", &[unique]).unwrap(), [Put::Kept(id)]);
+    keys.advance(Duration::from_secs(1));
+    assert_eq!(store.delete_done("queue", 9).unwrap(), 2);
+    let left = keys.all_keys().len();
+    assert_eq!(left, 3, "the state, the version and the clock");
 }

@@ -55,7 +55,8 @@ impl Monitor {
                 }
                 "ZRANGEBYLEX" => {
                     let limit = words.iter().position(|word| *word == "LIMIT");
-                    assert!(limit.is_some() || !words[1].ends_with(":kind"), "{line}");
+                    let is_of_all = [":kind", ":group"].iter().any(|it| words[1].ends_with(it));
+                    assert!(limit.is_some() || !is_of_all, "{line}");
                     values += limit.map_or(1, |at| words[at + 2].parse().unwrap());
                 }
                 "HMGET" | "ZMSCORE" => values += words.len() - 2,
@@ -252,6 +253,21 @@ fn sorted_names(commands: &[String]) -> String {
     names.join(" ")
 }
 
+/// The commands of a claim of a job, and of its acknowledgement.
+fn claim_and_ack(
+    server: &Server,
+    monitor: &mut Monitor,
+    store: &impl Store,
+    job: NewJob<'_>,
+) -> (Vec<String>, Vec<String>) {
+    store.enqueue("queue", &[job]).unwrap();
+    monitor.commands(server);
+    let lease = alike::claimed(store, 1).remove(0);
+    let claim = monitor.commands(server);
+    alike::settle(store, &lease, Act::Ack);
+    (claim, monitor.commands(server))
+}
+
 /// Except that the command that looks for other texts of jobs also looks for kinds. Claims that list none run the same
 /// commands for jobs with kinds, and two that move these between free and leased ones.
 #[test]
@@ -265,15 +281,7 @@ fn jobs_without_a_kind_cost_no_command_because_of_kinds() {
     let store = server.store();
     let mut monitor = Monitor::new(&server);
     all_calls(&store);
-    monitor.commands(&server);
-    let mut steps = |job: NewJob<'_>| {
-        store.enqueue("queue", &[job]).unwrap();
-        monitor.commands(&server);
-        let lease = alike::claimed(&store, 1).remove(0);
-        let claim = monitor.commands(&server);
-        alike::settle(&store, &lease, Act::Ack);
-        (claim, monitor.commands(&server))
-    };
+    let mut steps = |job| claim_and_ack(&server, &mut monitor, &store, job);
     let plain = steps(JOB);
     assert_eq!(
         [&plain.0, &plain.1].map(|it| sorted_names(it)),
@@ -302,6 +310,70 @@ fn jobs_without_a_kind_cost_no_command_because_of_kinds() {
     assert_eq!([claim, ack].map(|it| sorted_names(&it)), expected);
 }
 
+/// Except that the command that looks for other texts of jobs also looks for groups. Without a rule, one command takes
+/// the job of a group from those that no claim has looked at.
+#[test]
+fn jobs_without_a_group_cost_no_command_because_of_groups() {
+    let Some(server) = Server::new(&["--appendfsync", "no"]) else {
+        return;
+    };
+    let store = server.store();
+    let mut monitor = Monitor::new(&server);
+    all_calls(&store);
+    let with_texts = NewJob {
+        options: Some("some"),
+        key: Some(b"key"),
+        urgent: true,
+        ..of_kind("a")
+    };
+    let of_groups = |commands: &[String]| {
+        let mut commands = commands.to_vec();
+        commands.retain(|it| it.contains(":group\"") && !it.contains("\"EVAL"));
+        commands
+    };
+    // Also once the queue has had a rule.
+    for _ in 0..2 {
+        for job in [JOB, with_texts] {
+            store.enqueue("queue", &[job; 2]).unwrap();
+            let leases = alike::claimed(&store, 2);
+            let acts = [Act::retry(When::NOW), Act::bury("no")];
+            let settles = (leases.iter().zip(acts)).map(|(lease, act)| lease.settle(act));
+            let settles: Vec<_> = settles.collect();
+            store.turn("queue", &settles, None).unwrap();
+            for lease in &leases {
+                store.redrive("queue", &[lease.id]).unwrap();
+                let moved = store.reset("queue", lease.id.into(), When::NOW).unwrap();
+                assert_eq!(moved, Reset::Moved);
+                assert!(store.cancel("queue", lease.id.into()).unwrap().is_gone());
+            }
+            let found = of_groups(&monitor.commands(&server));
+            assert!(
+                !found.is_empty() && found.iter().all(|it| it.contains("\"EXISTS\"")),
+                "{found:?}"
+            );
+        }
+        let rule = Limit::ordered();
+        for is_set in [true, false] {
+            store.limit("queue", &rule, is_set).unwrap();
+            assert!(alike::claimed(&store, 1).is_empty());
+        }
+        monitor.commands(&server);
+    }
+    let with_options = NewJob {
+        options: Some("some"),
+        ..JOB
+    };
+    let of_a_group = NewJob {
+        group: Some("a"),
+        ..JOB
+    };
+    let plain = claim_and_ack(&server, &mut monitor, &store, with_options);
+    let grouped = claim_and_ack(&server, &mut monitor, &store, of_a_group);
+    assert_eq!(sorted_names(&grouped.1), sorted_names(&plain.1));
+    let removed = format!("{} ZREM", sorted_names(&plain.0));
+    assert_eq!(sorted_names(&grouped.0), removed);
+}
+
 /// Except that one command, which looks for kinds and other texts of jobs, also looks for limits.
 #[test]
 fn calls_of_queues_without_limits_run_no_command_because_of_limits() {
@@ -328,7 +400,11 @@ fn calls_of_queues_without_limits_run_no_command_because_of_limits() {
         assert!(store.cancel("queue", which).unwrap().is_gone());
     }
     let commands = monitor.commands(&server);
-    let names = |line: &&String| line.contains(":limit\"") || line.contains(":place\"");
+    let names = |line: &&String| {
+        [":limit\"", ":place\"", ":group\""]
+            .iter()
+            .any(|it| line.contains(it))
+    };
     let of_limits = commands.iter().filter(names);
     let of_limits: Vec<&String> = of_limits.filter(|it| !it.contains("\"EVAL")).collect();
     assert!(
@@ -385,4 +461,54 @@ fn parked_jobs_do_not_slow_claims() {
     };
     let few = steps(10);
     assert_eq!(few, steps(PARKED));
+}
+
+/// Nor do other groups.
+#[test]
+fn jobs_that_wait_for_their_groups_do_not_slow_turns() {
+    const MANY: usize = 3_000;
+    let Some(server) = Server::new(&["--appendfsync", "no"]) else {
+        return;
+    };
+    let store = server.store();
+    let mut monitor = Monitor::new(&server);
+    let names: Vec<String> = (0..MANY).map(|number| number.to_string()).collect();
+    let of_group = |group| NewJob {
+        group: Some(group),
+        ..JOB
+    };
+    for rule in [Limit::ordered(), Limit::per_group(2), Limit::fair()] {
+        let mut steps = |count: usize| {
+            store.limit("queue", &rule, true).unwrap();
+            let others: Vec<_> = names[..count].iter().map(|it| of_group(it)).collect();
+            store.enqueue("queue", &others).unwrap();
+            let mut held = alike::claimed(&store, 9_999);
+            assert_eq!(held.len(), count);
+            let jobs = vec![of_group("group"); count];
+            store.enqueue("queue", &jobs).unwrap();
+            // In a fair group, one job is always available.
+            while store.stats("queue").unwrap().due > 1 {
+                held.extend(alike::claimed(&store, 1));
+            }
+            monitor.commands(&server);
+            // A turn that ends a job and claims the next.
+            let settle = held.pop().unwrap().settle(Act::Ack);
+            let turn = store.turn("queue", &[settle], Some(alike::claim_of(1)));
+            let next = turn.unwrap().claimed.unwrap().leases;
+            assert_eq!(next.len(), 1);
+            let counted = monitor.counted(&server);
+            store.limit("queue", &rule, false).unwrap();
+            held.extend(next);
+            while !held.is_empty() {
+                let settles = held.iter().map(|lease| lease.settle(Act::Ack));
+                let settles: Vec<_> = settles.collect();
+                store.turn("queue", &settles, None).unwrap();
+                held = alike::claimed(&store, 9_999);
+            }
+            assert_eq!(alike::count(&store), 0);
+            counted
+        };
+        let few = steps(10);
+        assert_eq!(few, steps(MANY), "{rule:?}");
+    }
 }

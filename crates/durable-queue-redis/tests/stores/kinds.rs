@@ -92,6 +92,7 @@ struct Program<'a> {
     held: Vec<(JobId, Token)>,
 }
 
+const GROUPS: [&str; 4] = ["", "a", "ab", "b"];
 const KINDS: [&str; 12] = ["", "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "aa"];
 
 impl Program<'_> {
@@ -120,10 +121,10 @@ impl Program<'_> {
             let is_set = self.rng.chance(2);
             self.both(|store| store.limit("queue", &limit, is_set).unwrap());
         }
-        if self.rng.chance(2) {
-            let limit = Limit::per_key(1 + self.below(3));
-            self.both(|store| store.limit("queue", &limit, true).unwrap());
-        }
+        let rules = [Limit::ordered(), Limit::per_group(2), Limit::fair()];
+        let rule = &rules[self.rng.below(rules.len())];
+        let is_set = !self.rng.chance(4);
+        self.both(|store| store.limit("queue", rule, is_set).unwrap());
     }
 
     fn push(&mut self) {
@@ -134,6 +135,7 @@ impl Program<'_> {
                 when: When::After(self.seconds(4)),
                 kind: (!self.rng.chance(6)).then(|| KINDS[self.rng.below(kinds)]),
                 urgent: self.rng.chance(6),
+                group: self.rng.chance(2).then(|| GROUPS[self.rng.below(4)]),
                 key: self
                     .rng
                     .chance(5)

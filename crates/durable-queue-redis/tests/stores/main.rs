@@ -16,6 +16,7 @@ mod crashing;
 mod encrypting;
 mod failing;
 mod failover;
+mod grouping;
 mod kinds;
 mod limiting;
 mod losing;
@@ -35,6 +36,7 @@ use durable_queue_testing::{ManualStoreClock, SimStore};
 use durable_queue_tests::address::{REDIS, address};
 use durable_queue_tests::anywhere::works_on_any_thread;
 use durable_queue_tests::cancelling::handlers_learn_of_cancels_and_jobs_keep_their_failures;
+use durable_queue_tests::grouped::groups_do_what_users_expect;
 use durable_queue_tests::programs::{self, ProgramClock, Watched};
 use durable_queue_tests::rules::Fence;
 #[cfg(target_os = "linux")]
@@ -226,6 +228,13 @@ fn two_hundred_queues_cost_at_most_eight_threads() {
         }
     });
     assert!(ended.is_ok(), "{ended:?}");
+}
+
+#[test]
+fn groups_do_what_users_expect_of_redis() {
+    if let Some(keys) = Keys::new() {
+        groups_do_what_users_expect(keys.opener());
+    }
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Pushes in transactions of each client.
 
+use durable_queue::store::{Act, Keep, Settle};
 use durable_queue::{ErrorKind, Push, Put, Store as _, When};
 use durable_queue_sqlite::SqliteStore;
+use durable_queue_tests::alike::{claim_of, count};
 use durable_queue_tests::call_in;
 use durable_queue_tests::clients::{self, Call, Client, Outcome, Queue, REFUSED, Value};
 use durable_queue_tests::support::Folder;
@@ -240,6 +242,71 @@ fn an_insert_into_the_view_pushes_a_job() {
         let text = format!("INSERT INTO durable_push {incomplete}");
         own.execute_batch(&text).unwrap_err();
     }
+}
+
+/// A merge moves a job to another group, and leaves its seat.
+#[test]
+fn an_insert_into_the_view_sets_the_group() {
+    let folder = Folder::new();
+    let path = folder.file("jobs");
+    let queue: Queue<SqliteStore> = Queue::new("queue", SqliteStore::open(&path).unwrap());
+    queue.limit(&durable_queue::Limit::ordered()).unwrap();
+    let own = Connection::open(&path).unwrap();
+    let push = |values: &str| {
+        let into = "INSERT OR ABORT INTO durable_push (queue, due, payload, key, job_group, merge)";
+        own.execute_batch(&format!("{into} VALUES ('queue', {values})"))
+            .unwrap();
+    };
+    push("0, 'first', NULL, 'a', 0");
+    push("1, 'second', 'key', 'a', 0");
+    push("2, 'third', NULL, x'61', 0");
+    let start = |settles: &[Settle<'_>], payload: &[u8]| {
+        let turn = queue.store().turn("queue", settles, Some(claim_of(3)));
+        let leases = turn.unwrap().claimed.unwrap().leases;
+        let payloads: Vec<_> = leases.iter().map(|it| &it.payload[..]).collect();
+        assert_eq!(payloads, [payload]);
+        leases
+    };
+    let first = start(&[], b"first");
+    let ack = first[0].settle(Act::Ack);
+    queue.store().turn("queue", &[ack], None).unwrap();
+    // The second one has the seat.
+    push("9000000000000000000, 'moved', 'key', NULL, 3");
+    start(&[], b"third");
+    let listed = queue.list(None, 10).unwrap();
+    let groups: Vec<_> = listed.iter().map(|job| job.group.as_deref()).collect();
+    assert_eq!(groups, [Some("a"), None]);
+}
+
+/// By a job that was started, and with -2 also by a done one.
+#[test]
+fn an_insert_into_the_view_is_kept() {
+    let folder = Folder::new();
+    let path = folder.file("jobs");
+    let queue: Queue<SqliteStore> = Queue::new("queue", SqliteStore::open(&path).unwrap());
+    let store = queue.store();
+    let own = Connection::open(&path).unwrap();
+    let push = |merge: i32| {
+        let into = "INSERT INTO durable_push (queue, payload, key, merge, due) VALUES ('queue', 'job', 'key', ?1, 0)";
+        own.execute(into, [merge]).unwrap();
+        count(store)
+    };
+    for merge in [-1, -1, -2] {
+        assert_eq!(push(merge), 1);
+    }
+    let turn = store.turn("queue", &[], Some(claim_of(1))).unwrap();
+    let lease = turn.claimed.unwrap().leases.remove(0);
+    for merge in [-1, -2] {
+        assert_eq!(push(merge), 1);
+    }
+    let keep = Act::Keep(Keep {
+        span: std::time::Duration::from_secs(60 * 60 * 24),
+        took: std::time::Duration::ZERO,
+        result: None,
+    });
+    store.turn("queue", &[lease.settle(keep)], None).unwrap();
+    assert_eq!(push(-2), 0);
+    assert_eq!(push(-1), 1);
 }
 
 #[test]

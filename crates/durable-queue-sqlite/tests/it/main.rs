@@ -27,6 +27,7 @@ use sync_shim::ManualClock;
 
 use durable_queue_tests::anywhere::works_on_any_thread;
 use durable_queue_tests::cancelling::handlers_learn_of_cancels_and_jobs_keep_their_failures;
+use durable_queue_tests::grouped::groups_do_what_users_expect;
 use durable_queue_tests::programs;
 use durable_queue_tests::support::{self, Folder};
 
@@ -74,6 +75,7 @@ const JOB: NewJob<'_> = NewJob {
     payload: b"job",
     when: When::NOW,
     key: None,
+    group: None,
     merge: Merge::Keep,
     schedule: None,
     urgent: false,
@@ -341,6 +343,12 @@ fn errors_and_jobs_show_no_payload_and_no_key() {
 #[test]
 fn a_sqlite_store_works_on_any_thread() {
     works_on_any_thread(|| SqliteStore::open(":memory:").unwrap());
+}
+
+#[test]
+fn groups_do_what_users_expect_of_sqlite() {
+    let folder = Folder::new();
+    groups_do_what_users_expect(|| SqliteStore::open(folder.file("jobs")).unwrap());
 }
 
 /// Whether the system announces writes, or the file is polled.

@@ -55,25 +55,22 @@ pub fn a_job_claimed_ahead_by_a_dead_holder_is_claimed_again(fixture: &impl Fixt
     assert_eq!((next.id, next.attempts), (id, 1));
 }
 
-/// With any lease duration, also for serial keys. Otherwise the job could be started twice.
+/// With any lease duration. Otherwise the job could be started twice.
 pub fn a_claim_ahead_lasts_at_least_until_the_due_time(fixture: &impl Fixture) {
     let store = fixture.store();
-    for serial in [false, true] {
-        store.serialize_keys(QUEUE, serial).expect("an answer");
-        let id = put_one(store, keyed("key", b"job", HORIZON, Merge::Keep));
-        let claim = Claim {
-            lease: MICRO,
-            ..claim_of(1, 0)
-        };
-        let ahead = turn(store, &[], Some(claim)).claimed.expect("a claim");
-        assert_eq!(ids(&ahead.leases), [id]);
-        fixture.advance(HORIZON / 2);
-        assert!(claimed(store, 10, 10).leases.is_empty(), "it is held");
-        fixture.advance(HORIZON / 2);
-        let lease = start_one(store);
-        assert_eq!(lease.id, id);
-        assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
-    }
+    let id = put_one(store, keyed("key", b"job", HORIZON, Merge::Keep));
+    let claim = Claim {
+        lease: MICRO,
+        ..claim_of(1, 0)
+    };
+    let ahead = turn(store, &[], Some(claim)).claimed.expect("a claim");
+    assert_eq!(ids(&ahead.leases), [id]);
+    fixture.advance(HORIZON / 2);
+    assert!(claimed(store, 10, 10).leases.is_empty(), "it is held");
+    fixture.advance(HORIZON / 2);
+    let lease = start_one(store);
+    assert_eq!(lease.id, id);
+    assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
 }
 
 /// By the claim's token.

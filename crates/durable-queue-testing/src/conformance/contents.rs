@@ -11,8 +11,8 @@ use durable_queue::{
 use sync_shim::{Clock, Mutex, Parker};
 
 use super::{
-    Fixture, HORIZON, LEASE, QUEUE, SECOND, claim_unconfirmed, claimed, job, keyed, put, put_one,
-    settle, start, start_one,
+    Fixture, HORIZON, LEASE, QUEUE, SECOND, claim_of, claim_unconfirmed, claimed, job, keyed, put,
+    put_one, settle, start, start_one,
 };
 
 /// Maximum wait for announcements; only a hang takes so long.
@@ -113,7 +113,6 @@ pub fn a_name_with_nul_is_valid_or_rejected_by_each_call(fixture: &impl Fixture)
             store.reset(&name, Which::Id(id), When::NOW).map(drop),
             store.held_by(&name, Token::random(), LEASE).map(drop),
             store.pause(&name, true),
-            store.serialize_keys(&name, true),
             store.stats(&name).map(drop),
             store.list(&name, None, 1).map(drop),
             store.dead(&name, None, 1).map(drop),
@@ -431,8 +430,15 @@ pub fn a_list_shows_the_state_of_each_job(fixture: &impl Fixture) {
     assert!(
         [running, claimed_ahead, waiting]
             .iter()
-            .all(|job| { (job.state, job.due, job.attempts) == (JobState::Waiting, job.at, 0) })
+            .all(|job| { (job.due, job.attempts) == (job.at, 0) })
     );
+    let states = listed().into_iter().map(|job| job.state);
+    let expected = [
+        JobState::Available,
+        JobState::Scheduled,
+        JobState::Scheduled,
+    ];
+    assert_eq!(states.collect::<Vec<_>>(), expected);
     assert_eq!(running.key.as_deref(), Some(&b"\xff"[..]));
     assert_eq!((&claimed_ahead.key, &waiting.key), (&None, &None));
     let before = listed();
@@ -447,6 +453,38 @@ pub fn a_list_shows_the_state_of_each_job(fixture: &impl Fixture) {
         assert!(after.due > before.due, "the end of its lease");
     }
     fixture.advance(LEASE);
-    assert!(listed().iter().all(|job| job.state == JobState::Waiting));
+    let states: Vec<_> = listed().into_iter().map(|job| job.state).collect();
+    assert_eq!(states[..2], [JobState::Available; 2]);
+    assert_eq!(states[2], JobState::Scheduled);
     assert_eq!(listed()[0].attempts, 1);
+}
+
+/// Other queues are unaffected.
+pub fn a_pause_applies_to_one_queue(fixture: &impl Fixture) {
+    const OTHER: &str = "other";
+    let store = fixture.store();
+    let push = || {
+        for queue in [QUEUE, OTHER] {
+            let job = keyed("key", b"job", When::NOW, Merge::Keep);
+            store.enqueue(queue, &[job]).expect("the store takes jobs");
+        }
+    };
+    // Starts jobs of both queues.
+    let starts = || {
+        [QUEUE, OTHER].map(|queue| {
+            let turn = store.turn(queue, &[], Some(claim_of(10, 10)));
+            let claimed = turn.expect("the store takes turns").claimed;
+            claimed.expect("a claim was asked for").leases.len()
+        })
+    };
+    push();
+    store.pause(QUEUE, true).expect("an answer");
+    let settings = |queue| {
+        let figures = store.stats(queue).expect("figures");
+        figures.paused
+    };
+    assert!(settings(QUEUE) && !settings(OTHER));
+    assert_eq!(starts(), [0, 1]);
+    store.pause(QUEUE, false).expect("an answer");
+    assert_eq!(starts(), [1, 0]);
 }

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use durable_queue::store::{Act, Fate, Keep, Lease, Store, Verdict};
-use durable_queue::{Cancelled, JobId, LONGEST_RESULT, Merge, NewJob, Put, Token, When};
+use durable_queue::{Cancelled, JobId, LONGEST_RESULT, Merge, NewJob, Token, When};
 
 use super::{
-    Fixture, QUEUE, SECOND, claim_ahead, claim_of, job, keyed, put, put_one, settle, start,
-    start_one, turn,
+    Fixture, QUEUE, SECOND, claim_ahead, job, keyed, put, put_one, settle, start, start_one, turn,
 };
 
 const TOOK: Duration = Duration::from_micros(1_234_567);
@@ -140,23 +139,6 @@ pub fn only_the_holder_can_keep_a_job(fixture: &impl Fixture) {
         panic!("it is done");
     };
     assert_eq!(done.result.as_deref(), Some(&b"held"[..]));
-}
-
-/// As an acknowledgement does, in the turn that claims the next.
-pub fn a_kept_job_frees_its_key(fixture: &impl Fixture) {
-    let store = fixture.store();
-    store.serialize_keys(QUEUE, true).expect("an answer");
-    let new = keyed("key", b"job", When::NOW, Merge::Keep);
-    let first = put_one(store, new);
-    let lease = start_one(store);
-    let second = put(store, &[new])[0];
-    assert!(matches!(second, Put::New(_)));
-    assert_eq!(start(store).len(), 0, "the key is held");
-    let settles = [lease.settle(keep(None))];
-    let claimed = turn(store, &settles, Some(claim_of(1, 1))).claimed;
-    let leases = claimed.expect("a claim was asked for").leases;
-    assert_eq!(leases[0].id, second.id());
-    assert!(is_done(store, first));
 }
 
 /// Also none and an empty one, and all of a turn with other settles.

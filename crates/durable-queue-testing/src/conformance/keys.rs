@@ -1,6 +1,6 @@
 //! Each key has at most one open job, into which pushes are merged.
 
-use durable_queue::store::{Act, Store, Verdict};
+use durable_queue::store::{Act, Keep, Store, Verdict};
 use durable_queue::{Cancelled, Merge, NewJob, Put, Reset, When, Which};
 
 use super::{
@@ -263,4 +263,63 @@ pub fn a_cancel_by_key_prefers_the_open_job(fixture: &impl Fixture) {
     assert_eq!(cancel(), Cancelled::Taken);
     assert_eq!(settle(store, &running, Act::Ack), Verdict::Done);
     assert_eq!(cancel(), Cancelled::Never);
+}
+
+/// Whether it is open, runs, or waits for its next attempt.
+pub fn a_key_may_have_one_job_until_it_is_done(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let new = keyed("key", b"job", When::NOW, Merge::KeepUntilDone);
+    let id = put_one(store, new);
+    assert_eq!(put(store, &[new; 2]), [Put::Kept(id); 2]);
+    let running = start_one(store);
+    let other = keyed("another", b"job", When::NOW, Merge::KeepUntilDone);
+    assert!(matches!(put(store, &[new, other])[..], [Put::Kept(kept), Put::New(_)] if kept == id));
+    let separate = put_one(store, keyed("key", b"open", When::NOW, Merge::Keep));
+    assert_eq!(put(store, &[new]), [Put::Kept(separate)]);
+    _ = store.cancel(QUEUE, Which::Id(separate)).expect("an answer");
+    let later = Act::retry(SECOND.into());
+    assert_eq!(settle(store, &running, later), Verdict::Done);
+    assert_eq!(put(store, &[new]), [Put::Kept(id)]);
+    fixture.advance(SECOND);
+    let leases = start(store);
+    let running = leases
+        .iter()
+        .find(|lease| lease.id == id)
+        .expect("it is due");
+    assert_eq!(settle(store, running, Act::Ack), Verdict::Done);
+    assert!(
+        matches!(put(store, &[new, new])[..], [Put::New(next), Put::Kept(kept)] if next == kept)
+    );
+}
+
+/// Dead letters do not count.
+pub fn a_key_may_have_one_job_while_it_is_kept(fixture: &impl Fixture) {
+    let store = fixture.store();
+    let new = keyed("key", b"job", When::NOW, Merge::KeepDone);
+    let keep = Act::Keep(Keep {
+        span: SECOND * 60,
+        took: SECOND,
+        result: None,
+    });
+    let until_done = keyed("key", b"job", When::NOW, Merge::KeepUntilDone);
+    for _ in 0..2 {
+        let id = put_one(store, new);
+        let running = start_one(store);
+        assert_eq!(put(store, &[new]), [Put::Kept(id)]);
+        assert_eq!(settle(store, &running, keep), Verdict::Done);
+        fixture.advance(SECOND * 59);
+        let other = keyed("another", b"job", When::After(LEASE * 9), Merge::KeepDone);
+        assert_ne!(put(store, &[other])[0].id(), id);
+        assert_eq!(put(store, &[new; 2]), [Put::Kept(id); 2]);
+        fixture.advance(SECOND);
+        let next = put(store, &[new])[0];
+        assert!(matches!(next, Put::New(_)), "its time is over");
+        let running = start_one(store);
+        assert_eq!(settle(store, &running, Act::bury("lost")), Verdict::Done);
+    }
+    let id = put_one(store, new);
+    assert_eq!(settle(store, &start_one(store), keep), Verdict::Done);
+    assert!(matches!(put(store, &[until_done])[..], [Put::New(_)]));
+    let open = put(store, &[new])[0].id();
+    assert_ne!(open, id, "the open job comes first");
 }

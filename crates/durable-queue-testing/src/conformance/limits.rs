@@ -1,4 +1,4 @@
-//! Limits of kinds and keys, for all processes together.
+//! Limits of kinds, for all processes together.
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::thread;
@@ -32,11 +32,11 @@ fn keyed_mail(key: &'static str, when: impl Into<When>) -> NewJob<'static> {
     }
 }
 
-fn set(store: &impl Store, limit: &Limit) {
+pub(super) fn set(store: &impl Store, limit: &Limit) {
     store.limit(QUEUE, limit, true).expect("it is set");
 }
 
-fn remove(store: &impl Store, limit: &Limit) {
+pub(super) fn remove(store: &impl Store, limit: &Limit) {
     store.limit(QUEUE, limit, false).expect("it is removed");
 }
 
@@ -44,7 +44,7 @@ fn extend(store: &impl Store, lease: &Lease) -> Verdict {
     settle(store, lease, Act::Extend { lease: LEASE })
 }
 
-fn listed(store: &impl Store, id: JobId) -> ListedJob {
+pub(super) fn listed(store: &impl Store, id: JobId) -> ListedJob {
     let mut jobs = store.list(QUEUE, None, 10).expect("a list").into_iter();
     jobs.find(|job| job.id == id).expect("the job exists")
 }
@@ -169,7 +169,7 @@ pub fn a_released_job_of_a_full_kind_is_the_next_one(fixture: &impl Fixture) {
 }
 
 /// The ways in which a job is taken from its holder. `push` is merged into the job.
-fn takings<'a>(
+pub(super) fn takings<'a>(
     store: &'a impl Store,
     push: impl Fn(When) -> JobId + 'a,
 ) -> [Box<dyn Fn(JobId) + 'a>; 3] {
@@ -314,13 +314,13 @@ pub fn a_removed_limit_has_no_effect(fixture: &impl Fixture) {
     assert!(start(store).is_empty());
 }
 
-/// Those of keys come first, then by kind.
+/// That of groups comes first, then by kind.
 pub fn limits_are_listed_as_they_were_set(fixture: &impl Fixture) {
     let store = fixture.store();
     assert_eq!(store.limits(QUEUE).expect("a list"), []);
     let rate = Limit::rate_of_kind("b", 3, SECOND);
     let limits = [
-        Limit::per_key(3),
+        Limit::per_group(3),
         Limit::per_kind("a", 7),
         Limit::per_kind("b", 1),
         rate.clone(),
@@ -337,11 +337,10 @@ pub fn limits_are_listed_as_they_were_set(fixture: &impl Fixture) {
     assert_eq!(store.limits(QUEUE).expect("a list"), limits);
     remove(store, &limits[0]);
     assert_eq!(store.limits(QUEUE).expect("a list"), [rate]);
-    store.serialize_keys(QUEUE, true).expect("it is set");
-    let first = store.limits(QUEUE).expect("a list").remove(0);
-    assert_eq!(first, Limit::per_key(1));
-    set(store, &Limit::per_key(2));
-    assert!(!store.stats(QUEUE).expect("figures").serial_keys);
+    for rule in [Limit::ordered(), Limit::fair()] {
+        set(store, &rule);
+        assert_eq!(store.limits(QUEUE).expect("a list").remove(0), rule);
+    }
 }
 
 /// Urgent ones first, then by due time.
@@ -512,146 +511,6 @@ pub fn a_claim_of_a_full_kind_returns_the_next_token_of_its_rate(fixture: &impl 
     assert_eq!(settle(store, &first, Act::Ack), Verdict::Done);
     fixture.advance(SECOND * 10);
     assert_eq!(start_one(store).id, second);
-}
-
-/// And a job that waits for its key leaves its place to another one.
-pub fn limits_of_keys_and_kinds_hold_at_the_same_time(fixture: &impl Fixture) {
-    let store = fixture.store();
-    set(store, &Limit::per_key(1));
-    set(store, &Limit::per_kind(KIND, 2));
-    put_one(store, keyed_mail("a", When::NOW));
-    let first = start_one(store);
-    let same_key = put_one(store, keyed_mail("a", When::NOW));
-    let others = put(store, &[mail(When::NOW); 2]);
-    let second = start(store);
-    assert_eq!(ids(&second), [others[0].id()], "two of the kind");
-    assert_eq!(settle(store, &second[0], Act::Ack), Verdict::Done);
-    // Whichever is called first.
-    let third = (0..3).find_map(|_| start(store).pop());
-    let third = third.expect("there is a place");
-    assert_eq!(third.id, others[1].id());
-    assert_eq!(settle(store, &first, Act::Ack), Verdict::Done);
-    assert_eq!(start_one(store).id, same_key);
-}
-
-/// Each waits until one of them ends, or its lease does.
-pub fn at_most_the_maximum_of_a_key_is_held(fixture: &impl Fixture) {
-    let store = fixture.store();
-    set(store, &Limit::per_key(2));
-    let push = |key| put_one(store, keyed(key, b"job", When::NOW, Merge::Keep));
-    push("key");
-    let first = start_one(store);
-    push("key");
-    let second = start_one(store);
-    let third = push("key");
-    let other = push("other");
-    assert_eq!(ids(&start(store)), [other]);
-    let retry = Act::retry((SECOND * 100).into());
-    assert_eq!(settle(store, &first, retry), Verdict::Done);
-    assert_eq!(start_one(store).id, third, "no order of the key");
-    let fourth = push("key");
-    assert!(start(store).is_empty());
-    fixture.advance(LEASE / 2);
-    assert_eq!(extend(store, &second), Verdict::Done);
-    fixture.advance(LEASE / 2 + HORIZON);
-    let leases = start(store);
-    // The lease of the third has ended: it or the fourth is next, and the holder is fenced off.
-    let next = [third, fourth];
-    let of_key = leases.iter().filter(|lease| next.contains(&lease.id));
-    assert_eq!(of_key.count(), 1);
-    assert_eq!(extend(store, &second), Verdict::Done);
-}
-
-/// From its holder: by a cancel, a reset or a merge. Watches are notified.
-pub fn a_claim_ahead_that_is_taken_makes_room_for_its_key(fixture: &impl Fixture) {
-    let store = fixture.store();
-    set(store, &Limit::per_key(2));
-    let push = |when| put_one(store, keyed("key", b"job", when, Merge::Latest));
-    for take in takings(store, push) {
-        let [running, waiting] = [0, 1].map(|_| {
-            push(When::NOW);
-            start_one(store)
-        });
-        let ahead = push(HORIZON.into());
-        let retry = Act::retry(When::NOW);
-        assert_eq!(settle(store, &waiting, retry), Verdict::Done);
-        let claim = Claim {
-            urgent_first: false,
-            ..claim_of(1, 0)
-        };
-        // The one that is due is started last.
-        let until = When::After(HORIZON);
-        let moved = store.reset(QUEUE, Which::Id(waiting.id), until);
-        assert_eq!(moved.expect("a reset"), Reset::Moved);
-        let moved = store.reset(QUEUE, Which::Id(ahead), (HORIZON / 2).into());
-        assert_eq!(moved.expect("a reset"), Reset::Moved);
-        let claimed = turn(store, &[], Some(claim)).claimed;
-        let leases = claimed.expect("a claim was asked for").leases;
-        assert_eq!(ids(&leases), [ahead]);
-        let moved = store.reset(QUEUE, Which::Id(waiting.id), When::NOW);
-        assert_eq!(moved.expect("a reset"), Reset::Moved);
-        assert!(start(store).is_empty(), "two of the key are held");
-        let heard = Heard::new();
-        let mut watch = store.watch(QUEUE, heard.notifier()).expect("a watch");
-        heard.earliest();
-        take(ahead);
-        heard.is_announced(&mut *watch, "the place");
-        let lease = start_one(store);
-        assert_eq!(lease.id, waiting.id);
-        for lease in [&lease, &running] {
-            assert_eq!(settle(store, lease, Act::Ack), Verdict::Done);
-        }
-        _ = store.cancel(QUEUE, Which::Id(ahead)).expect("an answer");
-    }
-}
-
-/// By its key, after its lease has expired: it needs no place, and another expired lease of its kind stays valid.
-pub fn a_job_that_waits_for_its_key_has_left_its_place(fixture: &impl Fixture) {
-    let store = fixture.store();
-    set(store, &Limit::per_kind(KIND, 2));
-    let late = put_one(store, mail(When::NOW));
-    let late_lease = start_one(store);
-    assert_eq!(late_lease.id, late);
-    fixture.advance(SECOND);
-    let first = NewJob {
-        urgent: true,
-        ..keyed_mail("key", When::NOW)
-    };
-    put_one(store, first);
-    start_one(store);
-    put_one(store, keyed("key", b"other", When::NOW, Merge::Keep));
-    let other = start_one(store);
-    set(store, &Limit::per_key(1));
-    fixture.advance(LEASE / 2);
-    assert_eq!(extend(store, &other), Verdict::Done);
-    fixture.advance(LEASE / 2);
-    let urgent = NewJob {
-        urgent: true,
-        ..mail(When::NOW)
-    };
-    let urgent = put_one(store, urgent);
-    assert_eq!(start_one(store).id, urgent);
-    assert_eq!(extend(store, &late_lease), Verdict::Done);
-}
-
-/// As with a maximum of a kind.
-pub fn an_expired_lease_is_valid_until_its_place_of_a_key_is_needed(fixture: &impl Fixture) {
-    let store = fixture.store();
-    set(store, &Limit::per_key(2));
-    let push = || put_one(store, keyed("key", b"job", When::NOW, Merge::Keep));
-    let running = [0, 1].map(|_| {
-        push();
-        start_one(store)
-    });
-    let third = push();
-    assert!(start(store).is_empty());
-    fixture.advance(LEASE);
-    let past = StoreTime::from_micros(0);
-    let reset = store.reset(QUEUE, Which::Id(third), past.into());
-    assert_eq!(reset.expect("a reset"), Reset::Moved);
-    assert_eq!(start_one(store).id, third);
-    let verdicts = [0, 1].map(|at| extend(store, &running[at]));
-    assert_eq!(verdicts, [Verdict::Stale, Verdict::Done]);
 }
 
 /// Other processes sleep until then.

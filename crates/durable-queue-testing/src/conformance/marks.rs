@@ -238,25 +238,6 @@ pub fn a_reset_removes_the_mark(fixture: &impl Fixture) {
     assert_eq!(jobs(store), 1);
 }
 
-/// With serial keys, the next job of the key is claimed at once.
-pub fn a_marked_job_that_is_returned_frees_its_key(fixture: &impl Fixture) {
-    let store = fixture.store();
-    store.serialize_keys(QUEUE, true).expect("an answer");
-    let when = When::After(SECOND);
-    for act in [Act::retry(when), Act::Release] {
-        let id = put_one(store, keyed("key", b"job", When::NOW, Merge::Keep));
-        let running = start_one(store);
-        assert_eq!(running.id, id);
-        let next = put_one(store, keyed("key", b"job", When::NOW, Merge::Keep));
-        assert!(start(store).is_empty());
-        assert_eq!(cancel(store, id), Cancelled::Taken);
-        assert_eq!(settle(store, &running, act), Verdict::Done);
-        let lease = start_one(store);
-        assert_eq!(lease.id, next, "{act:?}");
-        assert_eq!(settle(store, &lease, Act::Ack), Verdict::Done);
-    }
-}
-
 /// So that its holder looks, whichever client has cancelled it.
 pub fn marks_are_announced_to_watches(fixture: &impl Fixture) {
     let store = fixture.store();

@@ -25,13 +25,13 @@
 mod claims;
 mod contents;
 mod done;
+mod groups;
 mod keys;
 mod kinds;
 mod leases;
 mod limits;
 mod marks;
 mod repeating;
-mod serial;
 mod texts;
 mod urgent;
 
@@ -40,13 +40,13 @@ use std::time::Duration;
 pub use claims::*;
 pub use contents::*;
 pub use done::*;
+pub use groups::*;
 pub use keys::*;
 pub use kinds::*;
 pub use leases::*;
 pub use limits::*;
 pub use marks::*;
 pub use repeating::*;
-pub use serial::*;
 pub use texts::*;
 pub use urgent::*;
 
@@ -109,12 +109,29 @@ macro_rules! conformance_tests {
             a_job_claimed_ahead_takes_a_token
             a_rate_and_a_maximum_of_a_kind_hold_at_the_same_time
             a_claim_of_a_full_kind_returns_the_next_token_of_its_rate
-            limits_of_keys_and_kinds_hold_at_the_same_time
-            at_most_the_maximum_of_a_key_is_held
-            an_expired_lease_is_valid_until_its_place_of_a_key_is_needed
-            a_claim_ahead_that_is_taken_makes_room_for_its_key
-            a_job_that_waits_for_its_key_has_left_its_place
             a_free_place_is_announced_to_watches
+            an_ordered_group_runs_its_jobs_one_after_another
+            a_failed_job_of_an_ordered_group_is_not_overtaken
+            each_end_of_a_job_gives_its_seat_to_the_next
+            a_stale_settle_frees_no_seat
+            a_repeating_job_of_an_ordered_group_is_overtaken_between_its_runs
+            an_ordered_group_keeps_its_order_across_kinds
+            at_most_the_maximum_of_a_group_is_held
+            fair_groups_take_turns
+            jobs_of_a_fair_group_run_at_the_same_time
+            jobs_that_wait_for_their_group_hide_no_others
+            a_job_that_waits_for_its_group_keeps_its_due_time
+            a_job_that_is_taken_gives_its_seat_to_the_next
+            a_dead_holder_keeps_its_seat
+            urgent_jobs_of_a_group_are_called_first
+            limits_of_groups_and_kinds_hold_at_the_same_time
+            a_kind_with_a_maximum_of_zero_is_stopped
+            jobs_that_run_when_the_rule_is_set_count
+            the_rule_of_groups_can_be_changed
+            a_dead_letter_keeps_its_group
+            a_merge_moves_a_job_to_its_new_group
+            a_free_seat_is_announced_to_watches
+            no_more_than_the_seats_of_a_group_are_held_across_processes
             no_more_than_the_maximum_of_a_kind_run_across_processes
         }
     };
@@ -186,6 +203,8 @@ macro_rules! conformance_tests {
             a_job_that_returns_while_its_key_has_an_open_job_stays_separate
             a_job_that_returns_is_open_if_no_other_of_its_key_is
             a_redrive_is_rejected_while_the_key_has_a_pending_job
+            a_key_may_have_one_job_until_it_is_done
+            a_key_may_have_one_job_while_it_is_kept
             a_cancel_by_key_prefers_the_open_job
             a_repeating_job_keeps_its_id
             only_the_holder_can_repeat_a_job
@@ -210,28 +229,7 @@ macro_rules! conformance_tests {
             a_merge_makes_the_pending_job_urgent
             a_finished_urgent_job_does_not_affect_the_next_of_its_key
             an_urgent_job_stays_urgent
-            a_job_whose_key_is_held_waits
-            a_job_that_waited_for_its_key_keeps_its_due_time
-            each_end_of_a_job_frees_its_key
-            a_returning_job_is_not_overtaken_by_the_next_of_its_key
-            a_job_runs_between_the_runs_of_the_repeating_job_of_its_key
-            a_cancel_of_a_waiting_job_frees_its_key
-            a_cancel_of_another_job_of_the_key_keeps_the_running_jobs_lease
-            a_turn_that_frees_a_key_claims_the_waiting_job
-            a_stale_settle_does_not_affect_other_jobs_of_its_key
-            an_ack_of_a_job_that_was_not_started_frees_no_key
-            an_extended_lease_keeps_its_key
-            a_dead_holder_keeps_its_key_until_its_lease_ends
-            a_returning_job_waits_for_a_running_job_of_its_key
-            a_claim_fences_off_stale_holders_of_the_key
-            an_expired_lease_is_valid_until_its_key_is_claimed
-            a_job_claimed_ahead_holds_its_key
-            jobs_that_wait_for_their_key_hide_no_others
-            a_claim_returns_when_a_key_is_free_at_the_latest
-            a_freed_key_is_announced_to_watches
-            serial_keys_can_be_disabled
-            one_job_of_a_key_runs_at_a_time_across_processes
-            a_pause_and_serial_keys_apply_to_one_queue
+            a_pause_applies_to_one_queue
             kind_and_options_are_kept_until_the_job_ends
             jobs_of_several_kinds_are_pushed_together
             a_merge_replaces_kind_and_options
@@ -247,14 +245,12 @@ macro_rules! conformance_tests {
             a_cancel_marks_an_unconfirmed_claim_ahead_from_its_due_time
             a_marked_job_of_a_dead_holder_is_claimed_again
             a_reset_removes_the_mark
-            a_marked_job_that_is_returned_frees_its_key
             marks_are_announced_to_watches
             cancel_requests_are_limited
             a_kept_job_is_done_with_its_result
             a_job_that_is_not_kept_is_gone
             a_done_job_is_gone_when_its_time_is_over
             only_the_holder_can_keep_a_job
-            a_kept_job_frees_its_key
             results_are_kept_byte_for_byte
             a_marked_job_can_be_kept
             payloads_are_kept_byte_for_byte
@@ -303,6 +299,7 @@ fn job(payload: &[u8], when: impl Into<When>) -> NewJob<'_> {
         payload,
         when: when.into(),
         key: None,
+        group: None,
         merge: Merge::Keep,
         schedule: None,
         urgent: false,

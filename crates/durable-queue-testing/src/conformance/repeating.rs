@@ -343,8 +343,8 @@ pub fn a_job_returns_to_its_key_after_an_earlier_start_of_the_same_turn(fixture:
             found.expect("the job exists").state
         };
         assert_eq!(
-            (state(id), state(other)),
-            (JobState::Waiting, JobState::Running)
+            (state(id).is_held(), state(other)),
+            (false, JobState::Running)
         );
         let kept = keyed("key", b"", When::NOW, Merge::Keep);
         assert_eq!(put(store, &[kept]), [Put::Kept(id)], "{act:?}");

@@ -1,18 +1,25 @@
 //! Compares the diaries of all processes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use crate::worker::{LIMITED, MOST, MOST_OF_KEY, PER, RATE, RATED};
+use crate::worker::{LIMITED, MOST, MOST_OF_GROUP, ORDERED, PER, RATE, RATED};
 
 /// From when to when a process held a job at least, in microseconds.
 type Span = (i64, i64);
 
+/// A job that was held, and by what it is limited.
+struct Held {
+    job: String,
+    names: Vec<String>,
+    span: Span,
+}
+
 #[derive(Default)]
 pub(crate) struct Verdict {
-    /// By kind or key.
-    held: BTreeMap<String, Vec<Span>>,
+    /// By kind or group.
+    held: BTreeMap<String, Vec<(Span, String)>>,
     /// Times of claims of the kind with a rate.
     rated: Vec<i64>,
 }
@@ -33,9 +40,17 @@ impl Verdict {
             .held
             .iter()
             .map(|(what, spans)| {
-                let most = if what == LIMITED { MOST } else { MOST_OF_KEY };
+                let is_ordered = what.starts_with(ORDERED);
+                let most = match () {
+                    () if what == LIMITED => MOST,
+                    () if is_ordered => 1,
+                    () => MOST_OF_GROUP,
+                };
                 let (seen, when) = most_at_once(spans);
                 assert!(seen <= most, "{seen} of {what} were held at {when}");
+                if is_ordered {
+                    check_order(what, spans.clone());
+                }
                 format!("{} of {what}, up to {seen} at once", spans.len())
             })
             .collect();
@@ -45,52 +60,58 @@ impl Verdict {
 
     fn read(&mut self, diary: &str) {
         // The last entry of each held job.
-        let mut spans: BTreeMap<&str, (Vec<String>, Span)> = BTreeMap::new();
+        let mut held: BTreeMap<&str, Held> = BTreeMap::new();
         for line in diary.lines() {
             let words: Vec<&str> = line.split(' ').collect();
-            let [event, id, kind, key, time, until] = words[..] else {
+            let [event, id, kind, group, time, until] = words[..] else {
                 panic!("a diary contains: {line}");
             };
             let (time, until): Span = (time.parse().unwrap(), until.parse().unwrap());
             let ended = match event {
                 "claimed" => {
+                    let is_ordered = group.starts_with(ORDERED);
                     let mut names = Vec::new();
-                    names.extend((kind == LIMITED).then(|| kind.to_owned()));
-                    names.extend((key != "-").then(|| format!("key {key}")));
-                    if kind == RATED {
+                    names.extend((kind == LIMITED && !is_ordered).then(|| kind.to_owned()));
+                    names.extend((!group.ends_with('-')).then(|| group.to_owned()));
+                    if kind == RATED && !is_ordered {
                         self.rated.push(time);
                     }
+                    let (job, span) = (id.to_owned(), (time, until));
                     // An earlier claim of the same job has ended with its lease.
-                    spans.insert(id, (names, (time, until)))
+                    held.insert(id, Held { job, names, span })
                 }
                 "extended" => {
                     // The lease was not lost in the meantime, even if it had expired.
-                    spans.get_mut(id).unwrap().1.1 = until;
+                    held.get_mut(id).unwrap().span.1 = until;
                     None
                 }
-                _ => spans
-                    .remove(id)
-                    .map(|(names, (from, end))| (names, (from, end.min(until)))),
+                _ => held.remove(id).map(|mut ended| {
+                    ended.span.1 = ended.span.1.min(until);
+                    ended
+                }),
             };
             self.end(ended);
         }
-        for span in spans.into_values() {
-            self.end(Some(span));
+        for held in held.into_values() {
+            self.end(Some(held));
         }
     }
 
-    fn end(&mut self, held: Option<(Vec<String>, Span)>) {
-        let Some((names, span)) = held else { return };
+    fn end(&mut self, held: Option<Held>) {
+        let Some(Held { job, names, span }) = held else {
+            return;
+        };
         for name in names {
-            self.held.entry(name).or_default().push(span);
+            let spans = self.held.entry(name).or_default();
+            spans.push((span, job.clone()));
         }
     }
 }
 
 /// Returns the greatest number of spans that contain the same moment, and one such moment.
-fn most_at_once(spans: &[Span]) -> (u32, i64) {
-    let starts = spans.iter().map(|(from, _)| (*from, true));
-    let ends = spans.iter().map(|(_, until)| (*until, false));
+fn most_at_once(spans: &[(Span, String)]) -> (u32, i64) {
+    let starts = spans.iter().map(|((from, _), _)| (*from, true));
+    let ends = spans.iter().map(|((_, until), _)| (*until, false));
     let mut events: Vec<(i64, bool)> = starts.chain(ends).collect();
     // Ends come first: a place is free at the end of a lease.
     events.sort_unstable();
@@ -104,6 +125,18 @@ fn most_at_once(spans: &[Span]) -> (u32, i64) {
         most = most.max((held, time));
     }
     most
+}
+
+/// # Panics
+/// Panics if a job of an ordered group was held, and then another one, before it had ended.
+fn check_order(group: &str, mut spans: Vec<(Span, String)>) {
+    spans.sort_unstable();
+    let mut jobs: Vec<String> = spans.into_iter().map(|(_, job)| job).collect();
+    jobs.dedup();
+    let mut seen = BTreeSet::new();
+    for job in jobs {
+        assert!(seen.insert(job.clone()), "{job} of {group} was overtaken");
+    }
 }
 
 /// # Panics

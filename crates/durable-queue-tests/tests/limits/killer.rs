@@ -9,7 +9,7 @@ use durable_queue::store::Act;
 use testkit::{Rng, Running, scratch};
 
 use crate::judge::Verdict;
-use crate::worker::{MODE, QUEUE, SERVER, open, pause, set_limits, turn, turn_of};
+use crate::worker::{MODE, QUEUES, SERVER, open, pause, set_limits, turn, turn_of};
 
 /// Number of kills of a run in the tests.
 pub(crate) const KILLS: u64 = 24;
@@ -71,11 +71,13 @@ pub(crate) fn run(server: Option<&str>, kills: u64, seed: u64) {
     // No process has ended properly. The places of all of them are free when their leases end.
     let store = open(server, &folder);
     let store = &*store;
-    while store.stats(QUEUE).unwrap().jobs > 0 {
-        let leases = turn_of(store, 10).claimed.unwrap().leases;
-        let settles: Vec<_> = leases.iter().map(|lease| lease.settle(Act::Ack)).collect();
-        turn(store, &settles, None);
-        pause(5);
+    for queue in QUEUES {
+        while store.stats(queue).unwrap().jobs > 0 {
+            let leases = turn_of(store, queue, 10).claimed.unwrap().leases;
+            let settles: Vec<_> = leases.iter().map(|lease| lease.settle(Act::Ack)).collect();
+            turn(store, queue, &settles, None);
+            pause(5);
+        }
     }
     println!("{kills} kills, seed {seed}: {}", Verdict::of(&folder));
     fs::remove_dir_all(&folder).unwrap();

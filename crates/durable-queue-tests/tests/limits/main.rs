@@ -1,5 +1,5 @@
 //! Eight processes that claim jobs with limits are killed at random. Then their diaries are compared: at no
-//! moment were more jobs of a kind or a key held than the limit, no rate was exceeded, and all jobs get done.
+//! moment were more jobs of a kind or a group held than the limit, no rate was exceeded, and all jobs get done.
 //!
 //! The processes claim from the store directly, so that each knows the store's time of its claims, and thus
 //! exactly until when it held a job.

@@ -19,7 +19,9 @@ use testkit::Rng;
 pub(crate) const MODE: &str = "claim-until-killed";
 /// Environment variable with the server's address, because all users can see arguments.
 pub(crate) const SERVER: &str = "DURABLE_LIMITS_SERVER";
-pub(crate) const QUEUE: &str = "limits";
+/// With limits of groups and kinds, and with ordered groups.
+pub(crate) const QUEUES: [&str; 2] = ["limits", ORDERED];
+pub(crate) const ORDERED: &str = "ordered";
 /// The kind with a maximum.
 pub(crate) const LIMITED: &str = "limited";
 pub(crate) const MOST: u32 = 3;
@@ -27,14 +29,17 @@ pub(crate) const MOST: u32 = 3;
 pub(crate) const RATED: &str = "rated";
 pub(crate) const RATE: u32 = 10;
 pub(crate) const PER: Duration = Duration::from_millis(200);
-pub(crate) const MOST_OF_KEY: u32 = 2;
+pub(crate) const MOST_OF_GROUP: u32 = 2;
 /// Short, so that places of dead processes are free soon.
 pub(crate) const LEASE: Duration = Duration::from_millis(300);
-const KEYS: [&str; 2] = ["a", "b"];
+/// A job's payload is its group, or `-`.
+const GROUPS: [&str; 2] = ["a", "b"];
 /// No jobs are pushed while there are more.
 const BACKLOG: u32 = 100;
 /// Maximum duration of a handler, in milliseconds.
 const WORK: usize = 20;
+/// While a job waits for its next attempt, others of its ordered group must not go on.
+const BACK_OFF: Duration = Duration::from_millis(20);
 /// One of this many jobs is not settled by its holder.
 const FORGOTTEN: usize = 16;
 
@@ -57,37 +62,48 @@ pub(crate) fn open(server: Option<&str>, folder: &Path) -> Box<dyn Store> {
 /// As each process does when it starts.
 pub(crate) fn set_limits(store: &dyn Store) {
     let limits = [
-        Limit::per_key(MOST_OF_KEY),
+        Limit::per_group(MOST_OF_GROUP),
         Limit::per_kind(LIMITED, MOST),
         Limit::rate_of_kind(RATED, RATE, PER),
     ];
-    for limit in &limits {
-        store.limit(QUEUE, limit, true).unwrap();
+    for (queue, limits) in QUEUES.into_iter().zip([&limits[..], &[Limit::ordered()]]) {
+        for limit in limits {
+            store.limit(queue, limit, true).unwrap();
+        }
+        assert_eq!(store.limits(queue).unwrap(), limits);
     }
-    assert_eq!(store.limits(QUEUE).unwrap(), limits);
 }
 
-fn push(store: &dyn Store, rng: &mut Rng) {
+fn push(store: &dyn Store, queue: &str, rng: &mut Rng) {
     let jobs: Vec<_> = (0..rng.below(10))
-        .map(|_| NewJob {
-            payload: b"job",
-            when: When::NOW,
-            key: rng.chance(2).then(|| KEYS[rng.below(2)].as_bytes()),
-            merge: Merge::Keep,
-            schedule: None,
-            urgent: rng.chance(8),
-            kind: [None, Some(LIMITED), Some(RATED)][rng.below(3)],
-            options: None,
+        .map(|_| {
+            let group = rng.chance(2).then(|| GROUPS[rng.below(2)]);
+            NewJob {
+                payload: group.unwrap_or("-").as_bytes(),
+                when: When::NOW,
+                key: None,
+                group,
+                merge: Merge::Keep,
+                schedule: None,
+                urgent: rng.chance(8),
+                kind: [None, Some(LIMITED), Some(RATED)][rng.below(3)],
+                options: None,
+            }
         })
         .collect();
-    store.enqueue(QUEUE, &jobs).unwrap();
+    store.enqueue(queue, &jobs).unwrap();
 }
 
 /// A turn, repeated while others hold locks for longer than the store waits for them: a fraction of the lease. The
 /// sessions of killed processes carry out what they have begun, however busy the machine is.
-pub(crate) fn turn(store: &dyn Store, settles: &[Settle<'_>], claim: Option<Claim<'_>>) -> Turn {
+pub(crate) fn turn(
+    store: &dyn Store,
+    queue: &str,
+    settles: &[Settle<'_>],
+    claim: Option<Claim<'_>>,
+) -> Turn {
     loop {
-        match store.turn(QUEUE, settles, claim) {
+        match store.turn(queue, settles, claim) {
             Err(error)
                 if error.kind() == ErrorKind::Busy && error.carried_out() == CarriedOut::No => {}
             turn => return turn.unwrap(),
@@ -95,7 +111,7 @@ pub(crate) fn turn(store: &dyn Store, settles: &[Settle<'_>], claim: Option<Clai
     }
 }
 
-pub(crate) fn turn_of(store: &dyn Store, most: u32) -> Turn {
+pub(crate) fn turn_of(store: &dyn Store, queue: &str, most: u32) -> Turn {
     let claim = Claim {
         token: Token::random(),
         kinds: None,
@@ -106,7 +122,7 @@ pub(crate) fn turn_of(store: &dyn Store, most: u32) -> Turn {
         lease: LEASE,
         urgent_first: true,
     };
-    turn(store, &[], Some(claim))
+    turn(store, queue, &[], Some(claim))
 }
 
 pub(crate) fn now() -> StoreTime {
@@ -117,12 +133,18 @@ struct Diary(File);
 
 impl Diary {
     /// Writes a whole line with one system call, so that a kill leaves no partial line.
-    fn write(&mut self, event: &str, lease: &Lease, time: StoreTime, until: StoreTime) {
-        let key = lease.key.as_deref().map(String::from_utf8_lossy);
-        let key = key.as_deref().unwrap_or("-");
+    fn write(
+        &mut self,
+        event: &str,
+        queue: &str,
+        lease: &Lease,
+        time: StoreTime,
+        until: StoreTime,
+    ) {
+        let group = String::from_utf8_lossy(&lease.payload);
         let kind = lease.kind.as_deref().unwrap_or("-");
         let (id, time, until) = (lease.id, time.as_micros(), until.as_micros());
-        let line = format!("{event} {id} {kind} {key} {time} {until}\n");
+        let line = format!("{event} {queue}.{id} {kind} {queue}.{group} {time} {until}\n");
         self.0.write_all(line.as_bytes()).unwrap();
     }
 }
@@ -137,21 +159,22 @@ pub(crate) fn work(folder: &Path, name: &str, seed: u64) -> ! {
     let store = &*store;
     set_limits(store);
     loop {
-        if store.stats(QUEUE).unwrap().jobs < BACKLOG {
-            push(store, &mut rng);
+        let queue = QUEUES[rng.below(2)];
+        if store.stats(queue).unwrap().jobs < BACKLOG {
+            push(store, queue, &mut rng);
         }
-        let claim = turn_of(store, u32::try_from(rng.below(5)).unwrap());
+        let claim = turn_of(store, queue, u32::try_from(rng.below(5)).unwrap());
         let leases = claim.claimed.unwrap().leases;
         for lease in &leases {
-            diary.write("claimed", lease, claim.now, claim.now.after(LEASE));
+            diary.write("claimed", queue, lease, claim.now, claim.now.after(LEASE));
         }
         for lease in &leases {
             pause(rng.below(WORK));
             if rng.chance(4) {
                 let extend = [lease.settle(Act::Extend { lease: LEASE })];
-                let turn = turn(store, &extend, None);
+                let turn = turn(store, queue, &extend, None);
                 if turn.verdicts == [Verdict::Done] {
-                    diary.write("extended", lease, turn.now, turn.now.after(LEASE));
+                    diary.write("extended", queue, lease, turn.now, turn.now.after(LEASE));
                 }
             }
             if rng.chance(FORGOTTEN) {
@@ -159,13 +182,14 @@ pub(crate) fn work(folder: &Path, name: &str, seed: u64) -> ! {
             }
             // It holds the job at least until now.
             let now = now();
-            diary.write("ends", lease, now, now);
-            let act = match rng.below(3) {
+            diary.write("ends", queue, lease, now, now);
+            let act = match rng.below(4) {
                 0 => Act::retry(When::NOW),
+                3 => Act::retry(When::After(BACK_OFF)),
                 1 => Act::Release,
                 _ => Act::Ack,
             };
-            turn(store, &[lease.settle(act)], None);
+            turn(store, queue, &[lease.settle(act)], None);
         }
         pause(rng.below(WORK));
     }

@@ -160,14 +160,6 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         self.call(move |Shared { store, name, .. }| store.pause(name, paused))
     }
 
-    /// Async version of [`serialize_keys`](Self::serialize_keys): see [`CallFuture`].
-    ///
-    /// # Errors
-    /// As for [`reset_async`](Self::reset_async).
-    pub fn serialize_keys_async(&self, serial: bool) -> CallFuture<Result<()>> {
-        self.call(move |Shared { store, name, .. }| store.serialize_keys(name, serial))
-    }
-
     /// Async version of [`limit`](Self::limit): see [`CallFuture`].
     ///
     /// # Errors

@@ -18,6 +18,7 @@ pub struct Push<T> {
     value: T,
     when: When,
     key: Option<Vec<u8>>,
+    group: Option<String>,
     merge: Merge,
     urgent: bool,
 }
@@ -29,6 +30,7 @@ impl<T> Push<T> {
             value,
             when: when.into(),
             key: None,
+            group: None,
             merge: Merge::Keep,
             urgent: false,
         }
@@ -38,6 +40,12 @@ impl<T> Push<T> {
     pub fn keyed(mut self, key: impl Into<Vec<u8>>, merge: Merge) -> Self {
         self.key = Some(key.into());
         self.merge = merge;
+        self
+    }
+
+    /// Sets the [group](DurableQueue::group), instead of that of the handle.
+    pub fn group(mut self, group: impl Into<String>) -> Self {
+        self.group = Some(group.into());
         self
     }
 
@@ -61,6 +69,7 @@ impl<T> Push<T> {
     pub(crate) fn parts(&self) -> (&T, NewJob<'_>) {
         let job = NewJob {
             key: self.key.as_deref(),
+            group: self.group.as_deref(),
             merge: self.merge,
             urgent: self.urgent,
             ..NewJob::plain(&[], self.when)
@@ -69,12 +78,13 @@ impl<T> Push<T> {
     }
 }
 
-/// Omits values and keys, which may be confidential.
+/// Omits values, keys and groups, which may be confidential.
 impl<T> fmt::Debug for Push<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Push")
             .field("when", &self.when)
             .field("keyed", &self.key.is_some())
+            .field("grouped", &self.group.is_some())
             .field("merge", &self.merge)
             .field("urgent", &self.urgent)
             .finish_non_exhaustive()
@@ -82,7 +92,7 @@ impl<T> fmt::Debug for Push<T> {
 }
 
 impl<T: Payload, S: Store> DurableQueue<T, S> {
-    /// Pushes many jobs, all or none, with one commit. Each may have a key and a merge policy, and may be urgent;
+    /// Pushes many jobs, all or none, with one commit. Each may have a key and a merge policy, and a group, and may be urgent;
     /// kind and [`JobPolicy`](crate::JobPolicy) are those of the handle, for all of them.
     /// They are inserted in order, so the second of two jobs with the same key is merged into the first.
     /// Returns the outcome of each job, in order.

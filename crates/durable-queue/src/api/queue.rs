@@ -41,6 +41,7 @@ pub struct DurableQueue<T, S: Store> {
 pub(crate) struct Marks {
     urgent: bool,
     pub(crate) kind: Option<&'static str>,
+    group: Option<Arc<str>>,
     /// The text of a policy.
     options: Option<Arc<str>>,
 }
@@ -50,6 +51,7 @@ impl Marks {
         NewJob {
             urgent: job.urgent || self.urgent,
             kind: self.kind,
+            group: job.group.or(self.group.as_deref()),
             options: self.options.as_deref(),
             ..job
         }
@@ -137,16 +139,46 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// Returns a handle of the same queue for jobs of one kind, whose pushes are of this kind. It keeps the urgency
     /// and the policy of this handle. [`Kind`] has an example.
     ///
-    /// A worker that has handlers of [kinds](crate::WorkerBuilder::on) finds the handler of a job by its kind. A
-    /// [`take`](Self::take) of this handle takes jobs of all kinds. One of another kind, or without a kind, counts as
-    /// a failed attempt and is left out, so use it only if the queue holds no other jobs. Handles that
-    /// are not of a kind take jobs of all kinds and decode each as their own type; [`Claimed::kind`] tells the kind.
+    /// A worker that has handlers of [kinds](crate::WorkerBuilder::on) finds the handler of a job by its kind, and a
+    /// [`take`](Self::take) of this handle takes jobs of its kind only. Handles that are not of a kind take jobs of all kinds
+    /// and decode each as their own type; [`Claimed::kind`] tells the kind.
     ///
     /// [`Claimed::kind`]: crate::Claimed::kind
     #[must_use = "only pushes through the returned handle are of this kind"]
     pub fn kind<K: Kind + Payload>(&self) -> DurableQueue<K, S> {
         self.marked(Marks {
             kind: Some(K::NAME),
+            ..self.marks.clone()
+        })
+    }
+
+    /// Returns a handle of the same queue whose pushes are of this group: a tenant, an account, or whatever else must have its
+    /// jobs in order, or not too many of them at a time. Any number of a group's jobs may wait. What a group means is the
+    /// queue's [rule](Self::limit), one of [`Groups`](crate::Groups); without one it has no effect.
+    ///
+    /// ```
+    /// use durable_queue::{DurableQueue, Limit, When};
+    /// use durable_queue_sqlite::SqliteStore;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let payments = DurableQueue::new("payments", SqliteStore::open(":memory:")?);
+    /// payments.limit(&Limit::ordered())?;
+    /// let account = payments.group("account 7");
+    /// account.push("pay 10".to_owned(), When::NOW)?;
+    /// account.push("pay 20".to_owned(), When::NOW)?;
+    /// let first = payments.take()?;
+    /// assert!(payments.take_timeout(std::time::Duration::ZERO).is_err()); // The second one waits.
+    /// first.ack()?;
+    /// assert_eq!(*payments.take()?, "pay 20");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use = "only pushes through the returned handle are of this group"]
+    #[doc(alias = "exclusive")]
+    #[doc(alias = "serial")]
+    pub fn group(&self, group: impl Into<Arc<str>>) -> Self {
+        self.marked(Marks {
+            group: Some(group.into()),
             ..self.marks.clone()
         })
     }
@@ -301,48 +333,13 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         store.pause(name, paused)
     }
 
-    /// Sets whether at most one job of each key runs at a time, in all processes. A job that is pushed while
-    /// another job of its key runs waits until that one is settled, and is then due at its own time. Jobs
-    /// that are already running continue. Jobs without a key are unaffected.
-    ///
-    /// A key becomes free when the lease expires: a holder that is late is rejected once another job of the
-    /// key has been claimed, as after any claim. It is the [limit](Self::limit) of one per key, and replaces another one.
-    ///
-    /// ```
-    /// use durable_queue::{DurableQueue, Merge, When};
-    /// use durable_queue_sqlite::SqliteStore;
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let queue = DurableQueue::new("accounts", SqliteStore::open(":memory:")?);
-    /// queue.serialize_keys(true)?;
-    /// queue.push_keyed("account 7", "first".to_owned(), When::NOW, Merge::Keep)?;
-    /// let first = queue.take()?;
-    /// queue.push_keyed("account 7", "second".to_owned(), When::NOW, Merge::Keep)?;
-    /// assert!(queue.take_timeout(std::time::Duration::ZERO).is_err());
-    /// first.ack()?;
-    /// assert_eq!(*queue.take()?, "second");
-    /// assert!(queue.store_stats()?.serial_keys);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// The store's error.
-    #[doc(alias = "exclusive")]
-    pub fn serialize_keys(&self, serial: bool) -> Result<()> {
-        let Shared { store, name, .. } = &**self.shared();
-        store.serialize_keys(name, serial)
-    }
-
     /// Sets a limit for all processes, which the store keeps. It replaces the limit of the same sort and kind,
     /// and may be changed while jobs run: they continue, and count.
     ///
-    /// Jobs over the limit wait without hiding others: jobs of other keys and kinds go on, and the next job
+    /// Jobs over the limit wait without hiding others: jobs of other groups and kinds go on, and the next job
     /// becomes due as soon as there is room, also after the holder of another one has died. A job that is
     /// claimed ahead counts, so no process starts a job beyond the limit. The place of a killed process is free
     /// when its leases expire: a holder that is late is rejected once its place has been given to another job.
-    ///
-    /// Set limits after all processes have this version of the crate. Older ones ignore them, except on `PostgreSQL`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -351,7 +348,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let queue: DurableQueue<String, _> = DurableQueue::new("jobs", SqliteStore::open(":memory:")?);
-    /// queue.limit(&Limit::per_key(2))?;
+    /// queue.limit(&Limit::per_group(2))?;
     /// queue.limit(&Limit::per_kind("report", 4))?;
     /// queue.limit(&Limit::rate_of_kind("mail", 100, Duration::from_secs(60)))?;
     /// assert_eq!(queue.limits()?.len(), 3);
@@ -361,11 +358,10 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the store supports only
-    /// [serial keys](Self::serialize_keys), which are the limit of one per key; and the store's error.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the store supports no limits; and the store's error.
     ///
     /// # Cost
-    /// The first limit of a kind reads the jobs of the queue once. Afterwards each claim of the queue reads the
+    /// The first limit reads the held jobs of the queue once. Afterwards each claim of the queue reads the
     /// limits, and the leases of kinds that have a maximum. Queues without limits pay nothing.
     #[doc(alias = "concurrency")]
     #[doc(alias = "throttle")]
@@ -383,7 +379,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         store.limit(name, limit, false)
     }
 
-    /// Returns the limits of the queue: of keys first, then by kind.
+    /// Returns the limits of the queue: the rule of the groups first, then by kind.
     ///
     /// # Errors
     /// The store's error.

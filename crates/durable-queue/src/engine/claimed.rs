@@ -472,11 +472,13 @@ impl Guard {
             signals,
             control: Arc::clone(control),
             policy: Arc::clone(policy),
-            own,
             observed: None,
-            kept: policy
-                .keep_done
+            kept: own
+                .as_deref()
+                .and_then(|own| own.keep_done)
+                .or(policy.keep_done)
                 .map(|span| Kept::new(span, control.clock.now())),
+            own,
             limit: None,
             settled: false,
         }

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Policy for failed and slow attempts of a job. Unset options are those of the job's kind
+/// Policy for failed and slow attempts of a job, and for its end. Unset options are those of the job's kind
 /// ([`KindOptions::policy`](crate::KindOptions::policy)), then those of the queue
 /// ([`Builder`](crate::Builder)).
 ///
@@ -34,6 +34,7 @@ pub struct JobPolicy {
     /// The first delay and the longest.
     pub(crate) back_off: Option<(Duration, Duration)>,
     pub(crate) time_limit: Option<Duration>,
+    pub(crate) keep_done: Option<Duration>,
 }
 
 impl JobPolicy {
@@ -43,6 +44,7 @@ impl JobPolicy {
             max_attempts: None,
             back_off: None,
             time_limit: None,
+            keep_done: None,
         }
     }
 
@@ -76,16 +78,41 @@ impl JobPolicy {
         self
     }
 
+    /// Sets how long the job is kept when it is done, instead of the time that the queue keeps
+    /// [its jobs](crate::Builder::keep_done). With [`Merge::KeepDone`](crate::Merge::KeepDone), pushes of its key create no
+    /// job meanwhile: at most one mail per user and hour, for example.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use durable_queue::{DurableQueue, JobPolicy, Merge, Put, When};
+    /// use durable_queue_sqlite::SqliteStore;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mails = DurableQueue::new("mails", SqliteStore::open(":memory:")?);
+    /// let hourly = mails.with_policy(JobPolicy::new().keep_done(Duration::from_secs(3_600)));
+    /// let push = || hourly.push_keyed("ann", "there is news".to_owned(), When::NOW, Merge::KeepDone);
+    /// assert!(matches!(push()?, Put::New(_)));
+    /// mails.take()?.ack()?;
+    /// assert!(matches!(push()?, Put::Kept(_)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn keep_done(mut self, span: Duration) -> Self {
+        self.keep_done = Some(span);
+        self
+    }
+
     /// Unset options are taken from `others`.
     pub(crate) fn or(self, others: Self) -> Self {
         Self {
             max_attempts: self.max_attempts.or(others.max_attempts),
             back_off: self.back_off.or(others.back_off),
             time_limit: self.time_limit.or(others.time_limit),
+            keep_done: self.keep_done.or(others.keep_done),
         }
     }
 
-    /// The words `attempts=5`, `back_off=1000000/60000000` and `time_limit=30000000`, of the options that are set,
+    /// The words `attempts=5`, `back_off=1000000/60000000`, `time_limit=30000000` and `keep=3600000000`, of the options that are set,
     /// separated by spaces. Durations are in microseconds.
     pub(crate) fn to_text(self) -> String {
         let mut text = String::new();
@@ -102,6 +129,9 @@ impl JobPolicy {
         }
         if let Some(limit) = self.time_limit {
             word(format_args!("{TIME_LIMIT}={}", micros(limit)));
+        }
+        if let Some(span) = self.keep_done {
+            word(format_args!("{KEEP_DONE}={}", micros(span)));
         }
         text
     }
@@ -120,6 +150,7 @@ impl JobPolicy {
                         .and_then(|(first, longest)| Some((duration(first)?, duration(longest)?)));
                 }
                 TIME_LIMIT => policy.time_limit = duration(value),
+                KEEP_DONE => policy.keep_done = duration(value),
                 _ => {} // Of a later version.
             }
         }
@@ -130,6 +161,7 @@ impl JobPolicy {
 const ATTEMPTS: &str = "attempts";
 const BACK_OFF: &str = "back_off";
 const TIME_LIMIT: &str = "time_limit";
+const KEEP_DONE: &str = "keep";
 
 fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
@@ -150,8 +182,9 @@ mod tests {
         let all = JobPolicy::new()
             .max_attempts(7)
             .back_off(SECOND, SECOND * 60)
-            .time_limit(SECOND / 2);
-        let text = "attempts=7 back_off=1000000/60000000 time_limit=500000";
+            .time_limit(SECOND / 2)
+            .keep_done(SECOND);
+        let text = "attempts=7 back_off=1000000/60000000 time_limit=500000 keep=1000000";
         assert_eq!(all.to_text(), text);
         for policy in [
             all,

@@ -93,6 +93,8 @@ struct Pump<S> {
     look_at: Option<Instant>,
     /// When to look for done jobs whose time is over.
     sweep_at: Instant,
+    /// The shortest time for which this process keeps done jobs.
+    keeps: Option<Duration>,
 }
 
 struct LostClaim {
@@ -134,6 +136,7 @@ impl<S: Store> Pump<S> {
             horizon: Horizon::new(shared.config.horizon, shared.config.lease),
             rate: shared.config.rate.map(Rate::bucket),
             running: RunningJobs::new(now),
+            keeps: shared.policy.keep_done,
             shared,
             tokens: Tokens::new(),
             offset: None,
@@ -334,13 +337,8 @@ impl<S: Store> Pump<S> {
 
     /// Deletes some of the done jobs whose time is over, if it is time for it.
     fn sweep(&mut self, now: Instant) {
-        let Shared {
-            store,
-            name,
-            policy,
-            ..
-        } = &*self.shared;
-        let Some(span) = policy.keep_done.filter(|_| self.sweep_at <= now) else {
+        let Shared { store, name, .. } = &*self.shared;
+        let Some(span) = self.keeps.filter(|_| self.sweep_at <= now) else {
             return;
         };
         let deleted = called(|| store.delete_done(name, DONE_BATCH));
@@ -373,6 +371,9 @@ impl<S: Store> Pump<S> {
                         && let Ok(Some(next)) = repeat.next(store_now)
                     {
                         command.wish = Wish::Again(next.into());
+                    } else if let Wish::Keep(wish) = &command.wish {
+                        let span = wish.as_keep().span;
+                        self.keeps = Some(self.keeps.map_or(span, |least| least.min(span)));
                     }
                 }
                 Wish::Retry(_, failed) | Wish::Bury(failed) => failed.write(self.offset),

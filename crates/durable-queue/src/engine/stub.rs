@@ -69,10 +69,6 @@ impl Store for Stub {
         Ok(())
     }
 
-    fn serialize_keys(&self, _: &str, _: bool) -> Result<()> {
-        Ok(())
-    }
-
     fn limit(&self, _: &str, _: &Limit, _: bool) -> Result<()> {
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::store::job::NewJob;
 pub struct Sizes {
     /// Limit of a payload.
     pub payload: usize,
-    /// Limit of a key, a schedule, a kind, the options or a queue's name.
+    /// Limit of a key, a group, a schedule, a kind, the options or a queue's name.
     pub key: usize,
     /// Limit of all jobs pushed together.
     pub push: usize,
@@ -23,7 +23,8 @@ impl Sizes {
     pub fn check(&self, queue: &str, jobs: &[NewJob<'_>]) -> Result<()> {
         let mut all = 0_usize;
         let is_small = jobs.iter().all(|job| {
-            let texts = [job.schedule, job.kind, job.options].map(|text| text.map(str::as_bytes));
+            let texts = [job.group, job.schedule, job.kind, job.options];
+            let texts = texts.map(|text| text.map(str::as_bytes));
             let parts = texts.into_iter().chain([job.key]);
             let is_short = parts.flatten().all(|part| {
                 all = all.saturating_add(part.len());
@@ -71,6 +72,10 @@ mod tests {
             },
             NewJob {
                 kind: long,
+                ..plain
+            },
+            NewJob {
+                group: long,
                 ..plain
             },
             NewJob {

@@ -119,6 +119,14 @@ pub enum Merge {
     /// The open job does not change.
     #[default]
     Keep,
+    /// Like `Keep`, and a job that has been started counts as well: while it runs or waits for its next attempt, a push
+    /// changes nothing.
+    #[doc(alias = "unique")]
+    KeepUntilDone,
+    /// Like `KeepUntilDone`, and a done job of the key counts as well while it is kept: see
+    /// [`JobPolicy::keep_done`](crate::JobPolicy::keep_done). Dead letters do not count.
+    #[doc(alias = "unique_for")]
+    KeepDone,
     /// The earlier time and the newer payload.
     Earliest,
     /// The later time and the newer payload.
@@ -135,11 +143,16 @@ impl Merge {
     /// is the bound that the first push has set. For stores.
     pub fn merged(self, at: StoreTime, most: StoreTime, new: StoreTime) -> Option<StoreTime> {
         match self {
-            Self::Keep => None,
+            Self::Keep | Self::KeepUntilDone | Self::KeepDone => None,
             Self::Earliest => Some(at.min(new)),
             Self::Latest => Some(at.max(new)),
             Self::Debounce | Self::DebounceUntil(_) => Some(new.min(most)),
         }
+    }
+
+    /// Returns whether an open job does not change. For stores.
+    pub fn keeps(self) -> bool {
+        matches!(self, Self::Keep | Self::KeepUntilDone | Self::KeepDone)
     }
 
     /// Returns the bound that a first push with this policy sets. For stores.
@@ -160,6 +173,9 @@ pub struct NewJob<'a> {
     pub when: When,
     /// Its key: any bytes. A key has at most one open job, into which further pushes are merged.
     pub key: Option<&'a [u8]>,
+    /// Its group, to which [the queue's rule](crate::Groups) applies. A merge replaces it, also by none, unless the job
+    /// has been started.
+    pub group: Option<&'a str>,
     /// Policy for a key that has an open job.
     pub merge: Merge,
     /// Schedule of a repeating job, as text that only takers read. A merge replaces the open job's schedule,
@@ -181,6 +197,7 @@ impl<'a> NewJob<'a> {
             payload,
             when,
             key: None,
+            group: None,
             merge: Merge::Keep,
             schedule: None,
             urgent: false,
@@ -209,7 +226,9 @@ impl<'a> NewJob<'a> {
     /// it. For stores.
     pub fn policy(&self, now: StoreTime) -> Merge {
         match self.when {
-            When::At(at) if self.schedule.is_some() && at <= now => Merge::Keep,
+            When::At(at) if self.schedule.is_some() && at <= now && !self.merge.keeps() => {
+                Merge::Keep
+            }
             _ => self.merge,
         }
     }
@@ -220,6 +239,7 @@ pub(crate) struct OwnedJob {
     pub(crate) payload: Vec<u8>,
     when: When,
     key: Option<Vec<u8>>,
+    group: Option<String>,
     merge: Merge,
     schedule: Option<String>,
     urgent: bool,
@@ -242,6 +262,7 @@ impl OwnedJob {
             payload,
             when: job.when,
             key: job.key.map(<[u8]>::to_vec),
+            group: job.group.map(str::to_owned),
             merge: job.merge,
             schedule: job.schedule.map(str::to_owned),
             urgent: job.urgent,
@@ -255,6 +276,7 @@ impl OwnedJob {
             payload: &self.payload,
             when: self.when,
             key: self.key.as_deref(),
+            group: self.group.as_deref(),
             merge: self.merge,
             schedule: self.schedule.as_deref(),
             urgent: self.urgent,
@@ -264,13 +286,14 @@ impl OwnedJob {
     }
 }
 
-/// Omits payloads and keys, which may be confidential.
+/// Omits payloads, keys and groups, which may be confidential.
 impl fmt::Debug for NewJob<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NewJob")
             .field("bytes", &self.payload.len())
             .field("when", &self.when)
             .field("keyed", &self.key.is_some())
+            .field("grouped", &self.group.is_some())
             .field("merge", &self.merge)
             .field("schedule", &self.schedule)
             .field("urgent", &self.urgent)

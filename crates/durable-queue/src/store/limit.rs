@@ -11,17 +11,13 @@ use crate::store::time::StoreTime;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Limit {
-    /// Maximum number of jobs of each key that are held at a time. One means
-    /// [serial keys](crate::DurableQueue::serialize_keys), which also keep the order of a key's jobs.
-    PerKey {
-        /// Zero counts as one.
-        most: u32,
-    },
+    /// The rule of the queue's groups.
+    Groups(Groups),
     /// Maximum number of jobs of this kind that are held at a time.
     PerKind {
         /// See [`NewJob::kind`](crate::NewJob::kind).
         kind: String,
-        /// Zero counts as one.
+        /// Zero stops the kind.
         most: u32,
     },
     /// Maximum rate at which jobs of this kind are claimed.
@@ -34,15 +30,26 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// At most `most` jobs of each key are held at a time.
-    pub fn per_key(most: u32) -> Self {
-        let most = most.max(1);
-        Self::PerKey { most }
+    /// One job of each group runs at a time, in order: see [`Groups::Ordered`].
+    pub const fn ordered() -> Self {
+        Self::Groups(Groups::Ordered)
     }
 
-    /// At most `most` jobs of this kind are held at a time.
+    /// At most `most` jobs of each group run at a time: see [`Groups::Concurrency`]. Zero counts as one.
+    pub fn per_group(most: u32) -> Self {
+        Self::Groups(Groups::Concurrency(most.max(1)))
+    }
+
+    /// The groups take turns: see [`Groups::Fair`].
+    pub const fn fair() -> Self {
+        Self::Groups(Groups::Fair)
+    }
+
+    /// At most `most` jobs of this kind are held at a time. Zero stops the kind: its jobs wait, at no cost, until the limit is
+    /// changed or removed, for example while a service that they need is down.
+    #[doc(alias = "pause")]
     pub fn per_kind(kind: impl Into<String>, most: u32) -> Self {
-        let (kind, most) = (kind.into(), most.max(1));
+        let kind = kind.into();
         Self::PerKind { kind, most }
     }
 
@@ -50,6 +57,37 @@ impl Limit {
     pub fn rate_of_kind(kind: impl Into<String>, jobs: u32, per: Duration) -> Self {
         let (kind, rate) = (kind.into(), StartRate::new(jobs, per));
         Self::RateOfKind { kind, rate }
+    }
+}
+
+/// What the groups of a queue mean, for all processes. A job's group is a text of the application, such as a tenant or an
+/// account: see [`DurableQueue::group`](crate::DurableQueue::group). Without a rule, groups have no effect.
+///
+/// A group's jobs that its rule keeps back *wait*: they hide no others, and cost nothing while they wait. Urgent ones go
+/// first, then those with the earliest due time, then those that were pushed first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(alias = "fifo")]
+#[doc(alias = "partition")]
+pub enum Groups {
+    /// One job of each group is held at a time, in order. A failed job is not overtaken: the others wait until it is done,
+    /// dead or cancelled. A repeating job is overtaken between its runs. A job that is reset or merged is put in line again.
+    Ordered,
+    /// At most this many jobs of each group are held at a time. Zero counts as one. There is no order: a failed job is
+    /// overtaken while it waits for its next attempt.
+    Concurrency(u32),
+    /// The groups take turns: of each group, one job is available at a time. Whenever it is claimed, the next one becomes
+    /// available, behind those that are available already. So a group's thousands of jobs do not precede another's
+    /// single one.
+    Fair,
+}
+
+impl Groups {
+    /// Returns how many jobs of a group may have a seat. For stores.
+    pub fn seats(self) -> u32 {
+        match self {
+            Self::Ordered | Self::Fair => 1,
+            Self::Concurrency(most) => most.max(1),
+        }
     }
 }
 

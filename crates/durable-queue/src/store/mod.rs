@@ -4,68 +4,100 @@
 //! process, which run the pumps of its queues, make the calls of the hot path, and threads and futures wait in the
 //! process. A store has to pass the conformance suite of `durable_queue_testing`, which states this contract as tests.
 //!
+//! # States of a job
+//! ```text
+//!  enqueue                due                 claim               Start               Ack, Keep
+//!  -------> scheduled ----------> available --------> claimed ----------> running ----------------> done
+//!               ^                  ^ |   ^               |                | |   \
+//!               |           called | |   |               |                | |    `--- Bury -------> dead
+//!               |                  | |   +---------------+----------------+ |
+//!               |                  | |         Release, or the lease ends   |
+//!               |     claim, if    | v                                      |
+//!               |     it is full: waiting                                   |
+//!               +---------------------- Retry, Again -----------------------+
+//! ```
+//! A scheduled job that has failed is *retryable*. A `cancel` ends a job in any state but *running*, and a `reset` makes it scheduled.
+//! `redrive` makes a dead letter available. A claim may hold a job before its due time, and may start it at once; `Extend` makes
+//! the lease of a running job longer.
+//!
 //! # Requirements
+//! By the arrow that they concern:
+//!
+//! **Each call**
+//!
 //! 1. A call takes effect completely or not at all, also if the process dies within it. After an error with
 //!    [`CarriedOut::No`](crate::CarriedOut::No) it has had no effect.
-//! 2. After a successful [`enqueue`](Store::enqueue), a job exists until it is acknowledged, cancelled or
-//!    merged. A buried job is a dead letter.
-//! 3. At any moment at most one token is valid for a job. Only a claim makes a token valid. A settle with
-//!    another token changes nothing and returns [`Verdict::Stale`].
-//! 4. By the store's clock, a job is claimed no earlier than the horizon before its due time, is started no
-//!    earlier than its due time, and is taken over from a holder no earlier than the end of the lease.
-//! 5. A holder with an [unconfirmed token](crate::Token::is_unconfirmed) may hand out a job that it has
-//!    claimed ahead from the job's due time on, and send the start later. Therefore cancels and resets treat
-//!    such a job as running from its due time until its lease ends. A cancel or a reset before the due time,
-//!    or a merge at any time, takes the job from the holder and calls the notifiers with [`RECALL`], so that
-//!    the holder asks first.
-//! 6. No call reads more rows than it returns or changes, plus the rows that leases hold within its horizon, plus
-//!    one for each kind that a claim lists or a look finds. Delayed jobs cost nothing, nor do due jobs in front of an
-//!    urgent one, nor jobs of kinds that a claim does not list.
-//! 7. An urgent job stays urgent until it is done or cancelled: through merges, retries, repetitions,
-//!    releases, burials and redrives.
-//! 8. Each key has at most one *open* job, into which pushes of the key are merged. A started job is no
-//!    longer open. When its holder returns it (by a retry, a release or a repetition) it is open again,
-//!    unless another job of its key is open; then it waits as a separate job. So after its start, a job ends
-//!    only by an acknowledgement, a burial or a cancel.
-//! 9. With [serial keys](Store::serialize_keys), a claim does not take a job while a live lease holds another
-//!    job of its key, nor an open job while another job of its key, which has been started, waits. A repeating
-//!    job that waits for its next time does not count, because it never ends. A claim that finds such a job
-//!    postpones it: to the horizon after the end of that lease, or after the due time of the other job, and by
-//!    at least [`SHORTLY`]. Ending the lease by a settle, a reset or a merge, or cancelling the other job,
-//!    restores its own due time. A claim that takes a job fences off every holder of another job of its key
-//!    whose lease has expired.
-//! 10. A push with a schedule whose key has a started job with a schedule changes that job: it gets the new
-//!     payload and schedule, and its next run is due no later than the push requests. A held job
-//!     gets that time when its run has ended, a waiting one at once. With [`Merge::Keep`](crate::Merge::Keep) the
-//!     push changes nothing. A push with a schedule whose point in time has passed changes no job either
-//!     ([`NewJob::policy`]), because that time may have been processed already.
-//! 11. A cancel of a job that a handler has, or may have by requirement 5, *marks* the job. By a key, it marks
-//!     all such jobs of the key, whichever job it returns. A marked job is no longer open, and has no schedule.
-//!     If its holder returns it (by a retry, a release or a repetition), it is deleted as by an
-//!     acknowledgement, so that it does not run again; a burial makes it a dead letter. A claim after the end
-//!     of its lease takes it as any other job, and the lease says that it is marked. The mark remains until
-//!     the job ends or is reset; redriven jobs are not marked. After the commit, the notifiers are called with
-//!     [`RECALL`].
-//! 12. Kind, options and failures of a job are text that stores do not interpret. A merge replaces kind and
-//!     options together with the payload, also by none; it leaves the failures. A retry or a burial replaces
-//!     the failures if it has some. A repetition clears them. Dead letters keep all three, also when they are
-//!     redriven.
-//! 13. [Limits](Store::limit) hold for all processes, in the transaction of each claim. A job that a limit of
-//!     its kind stops is *parked*: it can be claimed at [`StoreTime::NEVER`], and keeps its own due time. It
-//!     is *called*, which restores that time, as soon as there is room. At most as many parked jobs are called
-//!     as there is room, urgent ones first, then by due time: after the settles of a turn that end a lease,
-//!     at the start and the end of each claim, and when a cancel, reset, merge or change of a limit makes room. A claim parks at most [`PARK_LIMIT`] jobs. Its [`first`](Claimed::first)
-//!     is not later than the next token of a rate whose kind has parked jobs and counts there.
-//! 14. With a maximum of held jobs, the number of jobs that have a token is not raised above it, started or
-//!     not: a job that is claimed ahead has its place. A claim that needs the place of an expired lease fences
-//!     off its holder, those first whose leases ended first. A claim takes a token of a rate for the time at
-//!     which the job may start: now, or its due time.
-//! 15. With a maximum above one per key, a claim that finds a job whose key has that many live leases postpones
-//!     it like requirement 9, to the time at which enough of them have ended. Such a key has no order.
-//! 16. An [`Act::Keep`] ends a job as an acknowledgement does, and adds a [`DoneJob`] in the same commit. The done
-//!     job exists until its time is over, by the store's clock: afterwards no call returns it, and
-//!     [`delete_done`](Store::delete_done) finds it by an index. Turns without an `Act::Keep` neither read nor write
-//!     done jobs.
+//! 2. No call reads more rows than it returns or changes, plus the leases within its horizon, plus one for each
+//!    kind that a claim lists. Jobs that are delayed, wait, or are of other kinds cost nothing.
+//!
+//! **`enqueue`: to *scheduled* or *available***
+//!
+//! 3. After a successful [`enqueue`](Store::enqueue), a job exists until it is done, cancelled or merged. A dead
+//!    letter exists until it is redriven or deleted.
+//! 4. Each key has at most one *open* job, into which pushes of the key are merged. A started job is not open. When
+//!    its holder returns it, it is open again, unless another job of its key is.
+//! 5. If no job is open, a push with [`Merge::KeepUntilDone`](crate::Merge::KeepUntilDone) is kept by a started job
+//!    of its key, and one with [`Merge::KeepDone`](crate::Merge::KeepDone) also by a done one.
+//! 6. A merge replaces kind, options and group together with the payload, also by none; a started job keeps its
+//!    group. It leaves the failures. A merge with an urgent push makes the job urgent.
+//! 7. A push with a schedule changes the started job of its key that has one: payload, schedule, and a due time no
+//!    later than requested, for a held job after its run. A merge that keeps changes nothing.
+//! 8. A push with a schedule whose point in time has passed changes no job ([`NewJob::policy`]): that run may be
+//!    done already.
+//!
+//! **`turn`: from *available* to *claimed* and *running***
+//!
+//! 9. By the store's clock, a job is claimed no earlier than the horizon before its due time, is started no earlier
+//!    than its due time, and is taken over from a holder no earlier than the end of the lease.
+//! 10. At any moment at most one token is valid for a job. Only a claim makes a token valid. A settle with another
+//!     token changes nothing and returns [`Verdict::Stale`].
+//! 11. A holder with an [unconfirmed token](crate::Token::is_unconfirmed) may hand out a job at its due time and send
+//!     the start later. So cancels and resets treat such a job as running from its due time until its lease ends.
+//! 12. An urgent job stays urgent until it is done or cancelled: through merges, retries, repetitions, releases,
+//!     burials and redrives.
+//!
+//! **`turn`: from *available* to *waiting*, and back**
+//!
+//! 13. [Limits](Store::limit) hold for all processes, in the transaction of each claim. With a maximum for a kind,
+//!     the number of its jobs that have a token is not raised above it, started or not.
+//! 14. A claim that needs the place of an expired lease fences off its holder, those first whose leases ended
+//!     first.
+//! 15. A claim takes a token of a rate for the time at which the job may start: now, or its due time. Its
+//!     [`first`](Claimed::first) is not later than the next token of a rate whose kind has waiting jobs.
+//! 16. With a rule of [groups](crate::Groups), a claim takes a job of a group only with one of the group's seats. It
+//!     gives a free one to the job that it meets; in an ordered group, to the first due job.
+//! 17. A job without a place or a seat *waits*: it can be claimed at [`StoreTime::NEVER`], and keeps its due time.
+//!     One claim lets at most [`PARK_LIMIT`] jobs wait.
+//! 18. As many waiting jobs are *called* as there is room for: urgent ones first, then by due time, then by id.
+//!     They can be claimed from their due time on; in a fair group from now on.
+//! 19. Jobs of a kind are called after the settles of a turn that end a lease, at the start and the end of each
+//!     claim, and when a cancel, reset, merge or change of a limit makes room.
+//! 20. A job leaves its seat when its lease ends by a settle, or its kind stops it; in an ordered group only when
+//!     done, dead, cancelled or repeated; in a fair group when claimed. Merges and resets end any seat.
+//! 21. The next job of the group is called in the commit of the settle, before the turn's claim; after a cancel,
+//!     reset or merge, which are announced, by the next claim.
+//! 22. In a fair group, expired leases need no seat, and if no job waits, the first due one that no claim has met
+//!     is called. A claim goes on with jobs that it calls.
+//! 23. A change of the rule frees the jobs that wait for seats, at most [`PARK_LIMIT`] in each claim, whose
+//!     [`first`](Claimed::first) is not in the future while there may be more. Held jobs get seats, except in fair groups.
+//!
+//! **`turn`: the end of a run**
+//!
+//! 24. A started job ends only by an acknowledgement, a burial or a cancel.
+//! 25. A retry or a burial replaces the failures if it has some; a repetition clears them. Dead letters keep kind,
+//!     options, group and failures, also when they are redriven. Stores do not interpret these texts.
+//! 26. An [`Act::Keep`] ends a job as an acknowledgement does, and adds a [`DoneJob`] in the same commit. It exists
+//!     until its time is over by the store's clock. Turns without it neither read nor write done jobs.
+//!
+//! **`cancel` and `reset`**
+//!
+//! 27. A cancel or a reset before the due time, or a merge at any time, takes the job from its holder. If that does
+//!     not confirm starts, the notifiers are called with [`RECALL`], so that the holder asks first.
+//! 28. A cancel of a job that a handler has, or may have, *marks* the job; by a key, all such jobs of the key. A
+//!     marked job is not open, and has no schedule. The notifiers are called with [`RECALL`].
+//! 29. If the holder returns a marked job, it is deleted as by an acknowledgement; a burial makes it a dead letter.
+//!     A claim after its lease takes it as any other, and the lease says that it is marked.
+//! 30. The mark remains until the job ends or is reset. Redriven jobs are not marked.
 
 pub(crate) mod failures;
 pub(crate) mod job;
@@ -154,35 +186,21 @@ pub trait Store: Send + Sync + 'static {
     /// The store's error.
     fn pause(&self, queue: &str, paused: bool) -> Result<()>;
 
-    /// Sets whether at most one job of each key runs at a time, in all processes. Running jobs continue.
-    ///
-    /// # Errors
-    /// The store's error.
-    fn serialize_keys(&self, queue: &str, serial: bool) -> Result<()>;
-
     /// Sets a limit for all processes, or removes it; then calls the notifiers. A limit replaces the one of the
-    /// same sort and kind. Held jobs count, and are not taken from their holders. The default supports only
-    /// [serial keys](Self::serialize_keys).
+    /// same sort and kind. Held jobs count, and are not taken from their holders. The default supports none.
     ///
     /// # Errors
     /// The store's error.
-    fn limit(&self, queue: &str, limit: &Limit, is_set: bool) -> Result<()> {
-        match limit {
-            Limit::PerKey { most } if *most <= 1 || !is_set => self.serialize_keys(queue, is_set),
-            _ => Err(StoreError::new(ErrorKind::Unsupported)),
-        }
+    fn limit(&self, _queue: &str, _limit: &Limit, _is_set: bool) -> Result<()> {
+        Err(StoreError::new(ErrorKind::Unsupported))
     }
 
-    /// Returns the limits of a queue: of keys first, then by kind, and the rate of a kind last.
+    /// Returns the limits of a queue: the rule of groups first, then by kind, and the rate of a kind last.
     ///
     /// # Errors
     /// The store's error.
-    fn limits(&self, queue: &str) -> Result<Vec<Limit>> {
-        let is_serial = self.stats(queue)?.serial_keys;
-        Ok(is_serial
-            .then_some(Limit::PerKey { most: 1 })
-            .into_iter()
-            .collect())
+    fn limits(&self, _queue: &str) -> Result<Vec<Limit>> {
+        Ok(Vec::new())
     }
 
     /// Returns the queue's figures without a scan: counts end at [`COUNT_LIMIT`].
@@ -341,7 +359,7 @@ impl<'a> Act<'a> {
         )
     }
 
-    /// Returns whether the change ends the lease, so that its key and its place under a limit of its kind are free. For
+    /// Returns whether the change ends the lease, so that its place under a limit of its kind is free. For
     /// stores.
     pub fn ends_lease(&self) -> bool {
         !matches!(self, Self::Start { .. } | Self::Extend { .. })
@@ -359,11 +377,10 @@ impl<'a> Act<'a> {
 }
 
 /// Returns the earliest time at which a job may be due after a turn with these settles, or
-/// [`StoreTime::NEVER`]. `frees_key` states that a job has waited for a [serial](Store::serialize_keys) key
-/// that is now free. For stores, which announce it.
-pub fn announced(settles: &[Settle<'_>], now: StoreTime, frees_key: bool) -> StoreTime {
+/// [`StoreTime::NEVER`]. `calls` states that a job which waited can now be claimed. For stores, which announce it.
+pub fn announced(settles: &[Settle<'_>], now: StoreTime, calls: bool) -> StoreTime {
     let by_acts = settles.iter().map(|settle| settle.act.announced(now));
-    let earliest = by_acts.chain(frees_key.then_some(ANYTHING)).min();
+    let earliest = by_acts.chain(calls.then_some(ANYTHING)).min();
     earliest.unwrap_or(StoreTime::NEVER)
 }
 
@@ -545,11 +562,7 @@ pub const COUNT_LIMIT: u32 = 10_000;
 /// Maximum number of jobs that [`Store::cancel_requests`] returns.
 pub const CANCEL_REQUEST_LIMIT: u32 = 1_024;
 
-/// How long a job of a serial key is postponed if it has to wait for another job that is due now. It is
-/// retried earlier if the other job ends. For stores.
-pub const SHORTLY: Duration = Duration::from_millis(1);
-
-/// Maximum number of jobs that one claim parks or calls because of [limits](Store::limit). For stores.
+/// Maximum number of jobs that one claim parks, or calls, because of [limits](Store::limit). For stores.
 pub const PARK_LIMIT: u32 = 1_000;
 
 /// Delay until due jobs that were locked are looked for again. The pump doubles it each time it finds nothing
@@ -585,8 +598,6 @@ pub struct StoreStats {
     pub due_of_kinds: Vec<(String, u32)>,
     /// Whether the queue is paused.
     pub paused: bool,
-    /// Whether at most one job of each key runs at a time.
-    pub serial_keys: bool,
 }
 
 /// A job as returned by [`Store::list`].
@@ -594,8 +605,8 @@ pub struct StoreStats {
 pub struct ListedJob {
     /// The job's id.
     pub id: JobId,
-    /// The time from which it can be claimed: its due time, or the end of its lease, or a later one if it waits for its
-    /// key, or [`StoreTime::NEVER`] while a [limit](Store::limit) of its kind stops it.
+    /// The time from which it can be claimed: its due time, or the end of its lease, or [`StoreTime::NEVER`] while a
+    /// [limit](Store::limit) of its group or its kind stops it.
     pub due: StoreTime,
     /// Its due time.
     pub at: StoreTime,
@@ -605,6 +616,8 @@ pub struct ListedJob {
     pub attempts: u32,
     /// Its key.
     pub key: Option<Vec<u8>>,
+    /// Its group.
+    pub group: Option<String>,
     /// Its schedule, if it repeats.
     pub schedule: Option<String>,
     /// See [`NewJob::urgent`].
@@ -620,24 +633,43 @@ pub struct ListedJob {
 /// State of a [`ListedJob`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum JobState {
-    /// Not leased.
+    /// Its due time is in the future.
+    Scheduled,
+    /// Like `Scheduled`, after a failed attempt.
+    Retryable,
+    /// It can be claimed: it is due, or the lease of its last holder has expired.
+    Available,
+    /// A [limit](Store::limit) of its group or its kind keeps it back.
     Waiting,
-    /// Claimed ahead of its due time by a process, but not handed to a handler.
+    /// A process has claimed it ahead of its due time, and has not started it.
     Claimed,
     /// A handler has it.
     Running,
 }
 
 impl JobState {
-    /// Returns the state of a job that has a token if `is_held`, and that can be claimed from `due` on. A
-    /// lease that has expired by `now` does not count. For stores.
-    pub fn of(is_held: bool, started: bool, due: StoreTime, now: StoreTime) -> Self {
-        if !is_held || due <= now {
-            Self::Waiting
-        } else if started {
-            Self::Running
-        } else {
-            Self::Claimed
+    /// Returns whether a process holds the job.
+    pub fn is_held(self) -> bool {
+        matches!(self, Self::Claimed | Self::Running)
+    }
+
+    /// Returns the state of a job that has a token if `is_held`, that can be claimed from `due` on, and whose due time is
+    /// `at`. For stores.
+    pub fn of(
+        is_held: bool,
+        started: bool,
+        due: StoreTime,
+        at: StoreTime,
+        attempts: u32,
+        now: StoreTime,
+    ) -> Self {
+        match () {
+            () if due <= now => Self::Available,
+            () if is_held && started => Self::Running,
+            () if is_held => Self::Claimed,
+            () if due != at => Self::Waiting,
+            () if attempts > 0 => Self::Retryable,
+            () => Self::Scheduled,
         }
     }
 }
@@ -654,7 +686,7 @@ impl ListedJob {
     }
 }
 
-/// Omits keys and failures.
+/// Omits keys, groups and failures.
 impl fmt::Debug for ListedJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ListedJob")
@@ -677,6 +709,8 @@ pub struct DeadJob {
     pub id: JobId,
     /// Its key.
     pub key: Option<Vec<u8>>,
+    /// Its group, which it keeps when it is redriven.
+    pub group: Option<String>,
     /// Its payload.
     pub payload: Vec<u8>,
     /// Number of attempts started.
@@ -705,7 +739,7 @@ impl DeadJob {
     }
 }
 
-/// Omits payloads, keys, errors, options and failures.
+/// Omits payloads, keys, groups, errors, options and failures.
 impl fmt::Debug for DeadJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DeadJob")

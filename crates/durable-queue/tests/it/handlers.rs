@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 
 use async_pool::AsyncPool;
 use durable_queue::internals::SAFETY_LOOK;
-use durable_queue::store::JobState;
 use durable_queue::{
     DurableQueue, Job, LEASE, SettleError, ShutDown, Store, TakeError, When, Worker,
 };
@@ -510,9 +509,8 @@ fn handlers_that_outlive_the_grace_are_dropped_and_their_jobs_released() {
         assert_eq!(dropped.alive(), 0);
         let left = queue.list(None, 10).unwrap();
         assert_eq!(left.len(), 3);
-        let is_free = |job: &durable_queue::store::ListedJob| {
-            job.attempts == 0 && job.state == JobState::Waiting
-        };
+        let is_free =
+            |job: &durable_queue::store::ListedJob| job.attempts == 0 && !job.state.is_held();
         assert!(left.iter().all(is_free), "{left:?}");
     }
 }

@@ -667,7 +667,7 @@ fn ten_thousand_jobs_of_a_full_kind_stay_in_the_store_and_hide_no_others() {
         assert!(turns < TURNS, "{way:?}: {turns} turns");
         let listed = || queue.list(None, REPORTS).unwrap();
         let held = listed();
-        let held = held.iter().filter(|job| job.state != JobState::Waiting);
+        let held = held.iter().filter(|job| job.state.is_held());
         assert_eq!(held.count(), 2, "{way:?}");
         let begun = listed().iter().filter(|job| job.attempts > 0).count();
         assert_eq!(begun, 2, "{way:?}");
@@ -1088,7 +1088,7 @@ fn a_pool_that_is_released_drops_handlers_before_their_run_and_their_jobs_are_re
     gate.wait_for_arrivals(1); // The party that polls the run, with the second job.
     pool.release_now();
     let report = || queue.list(None, 10).unwrap().remove(0);
-    while report().state != JobState::Waiting {
+    while report().state.is_held() {
         thread::yield_now();
     }
     gate.open();

@@ -14,6 +14,7 @@ const MAIL: NewJob<'_> = NewJob {
     payload: b"mail",
     when: When::NOW,
     key: None,
+    group: None,
     merge: Merge::Keep,
     schedule: None,
     urgent: false,

@@ -77,7 +77,7 @@ fn jobs_over_the_rate_are_left_to_other_processes() {
     push_now(&queue, 5);
     let first = queue.take().unwrap();
     let held = queue.list(None, 10).unwrap();
-    let held = held.iter().filter(|job| job.state != JobState::Waiting);
+    let held = held.iter().filter(|job| job.state.is_held());
     assert_eq!(
         held.count(),
         2,

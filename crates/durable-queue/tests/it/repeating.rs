@@ -420,6 +420,7 @@ fn a_job_whose_schedule_cannot_be_read_stays_for_a_day_and_is_then_buried() {
         payload: b"job",
         when: SECOND.into(),
         key: Some(b"key"),
+        group: None,
         merge: durable_queue::Merge::Keep,
         schedule: Some("at full moon"),
         urgent: false,

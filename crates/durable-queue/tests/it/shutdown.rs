@@ -6,7 +6,6 @@ use std::thread;
 use std::time::Duration;
 
 use durable_queue::internals::FIRST_PAUSE;
-use durable_queue::store::JobState;
 use durable_queue::{HORIZON, LEASE, SettleError, ShutDown, TakeError, When};
 use durable_queue_testing::{Call, Fault, SimStore};
 use sync_shim::Clock as _;
@@ -49,7 +48,7 @@ fn a_shutdown_releases_the_jobs_of_a_lost_claim() {
     time.clock.advance(FIRST_PAUSE);
     assert_eq!(ender.join().unwrap(), ShutDown::Finished);
     let listed = &queue.list(None, 1).unwrap()[0];
-    assert_eq!((listed.state, listed.attempts), (JobState::Waiting, 0));
+    assert_eq!((listed.state.is_held(), listed.attempts), (false, 0));
 }
 
 /// The pump's own settles are carried out before it ends, too.

@@ -13,7 +13,6 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use durable_queue::store::JobState;
 use durable_queue::{
     BuildError, Builder, CancelError, DecodeError, DurableQueue, EncodeError, LONGEST_ERROR,
     LONGEST_LEASE, Payload, Reset, Retried, SettleError, ShutDown, StoreTime, TakeError, When,
@@ -178,7 +177,7 @@ fn a_panicking_decoder_gives_its_job_back_and_the_rest_of_the_batch_is_handed_ou
         for job in taken {
             job.ack().unwrap();
         }
-        wait_until(|| queue.list(None, 1).unwrap()[0].state == JobState::Waiting);
+        wait_until(|| !queue.list(None, 1).unwrap()[0].state.is_held());
         let left = queue.list(None, 10).unwrap();
         assert_eq!((left.len(), left[0].attempts), (1, 0));
         assert_eq!(left[0].failures().len(), 1);
@@ -292,11 +291,11 @@ fn a_back_off_may_panic_or_be_infinite() {
     assert_eq!(attempts.recv().unwrap(), 1);
     let listed = || queue.list(None, 1).unwrap()[0].clone();
     // It is handed out neither at once nor never.
-    wait_until(|| listed().state == JobState::Waiting);
+    wait_until(|| !listed().state.is_held());
     time.clock.advance(durable_queue::FIRST_BACK_OFF);
     assert_eq!(attempts.recv().unwrap(), 2);
     assert_eq!(attempts.recv().unwrap(), 3);
-    wait_until(|| listed().state == JobState::Waiting);
+    wait_until(|| !listed().state.is_held());
     assert_eq!(listed().due, StoreTime::NEVER, "as it was said");
     assert_eq!(queue.reset(id, When::NOW).unwrap(), Reset::Moved);
     assert_eq!(attempts.recv().unwrap(), 4);

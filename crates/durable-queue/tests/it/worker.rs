@@ -10,8 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use durable_queue::internals::SHORTEST_PATIENCE;
-use durable_queue::store::JobState;
-use durable_queue::{Claimed, DurableQueue, Merge, ShutDown, Store, When, Worker};
+use durable_queue::{Claimed, DurableQueue, Limit, ShutDown, Store, When, Worker};
 use durable_queue_testing::{Call, Fault, SimStore};
 use testkit::Gate;
 
@@ -111,48 +110,51 @@ fn a_dead_letter_contains_each_cause_of_a_handlers_error_once() {
     assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
 }
 
-/// Time stands still, so jobs that wait for their key are brought back by its holder.
+/// Time stands still, so jobs that wait for their group are called by its holder.
 #[testkit::test]
-fn handlers_of_a_serial_key_run_one_at_a_time_and_others_concurrently() {
-    const KEYS: usize = 3;
+fn handlers_of_an_ordered_group_run_one_at_a_time_and_others_concurrently() {
+    const GROUPS: usize = 3;
     const ROUNDS: usize = 20;
     let time = Time::new();
     let queue = time.queue(time.sim());
-    queue.serialize_keys(true).unwrap();
-    let push = |key: usize| {
-        let (key, value) = (key.to_string(), job(&key.to_string()));
-        let put = queue.push_keyed(key.as_str(), value, When::NOW, Merge::Keep);
-        put.unwrap();
+    queue.limit(&Limit::ordered()).unwrap();
+    let push = |group: usize| {
+        let name = group.to_string();
+        let value = job(&name);
+        queue.group(name).push(value, When::NOW).unwrap();
     };
-    let running: Arc<[AtomicUsize; KEYS]> = Arc::default();
-    let (all, done) = (Arc::new(Barrier::new(KEYS)), Arc::new(AtomicUsize::new(0)));
-    (0..KEYS).for_each(push);
+    let running: Arc<[AtomicUsize; GROUPS]> = Arc::default();
+    let (all, done) = (
+        Arc::new(Barrier::new(GROUPS)),
+        Arc::new(AtomicUsize::new(0)),
+    );
+    (0..GROUPS).for_each(push);
     let worker = Worker::builder(queue.clone())
-        .concurrency(KEYS * 2)
+        .concurrency(GROUPS * 2)
         .start({
             let (running, all, done) = (Arc::clone(&running), Arc::clone(&all), Arc::clone(&done));
             move |job| {
-                let key: usize = job.as_str().parse().unwrap();
-                let others = running[key].fetch_add(1, SeqCst);
-                assert_eq!(others, 0, "two of one key");
-                if done.load(SeqCst) < KEYS {
-                    all.wait(); // The first jobs of all keys run at the same time; otherwise this hangs.
+                let group: usize = job.as_str().parse().unwrap();
+                let others = running[group].fetch_add(1, SeqCst);
+                assert_eq!(others, 0, "two of one group");
+                if done.load(SeqCst) < GROUPS {
+                    all.wait(); // The first jobs of all groups run at the same time; otherwise this hangs.
                 }
-                running[key].fetch_sub(1, SeqCst);
+                running[group].fetch_sub(1, SeqCst);
                 done.fetch_add(1, SeqCst);
                 Ok::<_, String>(())
             }
         })
         .unwrap();
-    while done.load(SeqCst) < KEYS {
+    while done.load(SeqCst) < GROUPS {
         thread::yield_now();
     }
     for _ in 0..ROUNDS {
-        (0..KEYS).for_each(push);
+        (0..GROUPS).for_each(push);
         thread::yield_now();
     }
     wait_until_done(&queue);
-    assert!(done.load(SeqCst) > KEYS);
+    assert_eq!(done.load(SeqCst), GROUPS * (ROUNDS + 1));
     assert_eq!(worker.shutdown(LONG), ShutDown::Finished);
 }
 
@@ -267,7 +269,7 @@ pub(crate) fn wait_until_done<S: Store>(queue: &DurableQueue<String, S>) {
 
 pub(crate) fn held(queue: &DurableQueue<String, SimStore>) -> usize {
     let listed = queue.list(None, 1_000).unwrap();
-    let held = listed.iter().filter(|job| job.state != JobState::Waiting);
+    let held = listed.iter().filter(|job| job.state.is_held());
     held.count()
 }
 
@@ -337,7 +339,7 @@ fn jobs_behind_a_slow_one_are_released() {
     // The acknowledgements of earlier jobs were sent along.
     let left = queue.list(None, 1_000).unwrap();
     assert_eq!(left.len(), JOBS - SLOW);
-    let rest = left.iter().filter(|job| job.state == JobState::Waiting);
+    let rest = left.iter().filter(|job| !job.state.is_held());
     assert!(
         rest.clone().all(|job| job.attempts == 0),
         "they were not begun"

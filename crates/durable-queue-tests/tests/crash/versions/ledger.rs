@@ -112,7 +112,7 @@ impl Ledger {
             }
         }
         faults.extend(self.faults_of_ticks());
-        faults.extend(self.faults_of_keys());
+        faults.extend(self.faults_of_groups());
         faults
     }
 
@@ -184,21 +184,21 @@ impl Ledger {
         faults
     }
 
-    /// Of each serial key one job runs at a time, in the order of the pushes.
-    fn faults_of_keys(&self) -> Vec<String> {
-        let mut keys: BTreeMap<&str, Vec<(i64, &Entry, &str)>> = BTreeMap::new();
+    /// Of each ordered group one job runs at a time, in the order of the pushes.
+    fn faults_of_groups(&self) -> Vec<String> {
+        let mut groups: BTreeMap<&str, Vec<(i64, &Entry, &str)>> = BTreeMap::new();
         for (label, entries) in &self.entries {
             if !["serial", "stumble"].contains(&kind(label)) {
                 continue;
             }
             let (name, number) = label.rsplit_once('-').unwrap();
-            let (_, key) = name.split_once('.').unwrap();
+            let (_, group) = name.split_once('.').unwrap();
             let number: i64 = number.parse().unwrap();
             let entries = entries.iter().map(|entry| (number, entry, &**label));
-            keys.entry(key).or_default().extend(entries);
+            groups.entry(group).or_default().extend(entries);
         }
         let mut faults = Vec::new();
-        for (key, mut entries) in keys {
+        for (group, mut entries) in groups {
             entries.sort_by_key(|(_, entry, _)| entry.time);
             let (mut running, mut last) = (None, 0);
             for (number, entry, label) in entries {
@@ -206,12 +206,12 @@ impl Ledger {
                     ("started", None) => {
                         running = Some(label);
                         if number < last {
-                            faults.push(format!("{label} of key {key} ran after a later one"));
+                            faults.push(format!("{label} of group {group} ran after a later one"));
                         }
                         last = number;
                     }
                     ("started", Some(other)) => {
-                        faults.push(format!("{label} of key {key} began while {other} ran"));
+                        faults.push(format!("{label} of group {group} began while {other} ran"));
                     }
                     _ => running = None,
                 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use dedup_queue::Exponential;
 use durable_queue::internals::LONGEST_BACK_OFF;
 use durable_queue::{
-    Cancelled, Claimed, DecodeError, DurableQueue, EncodeError, JobId, Merge, Payload, Put, Reset,
-    SettleError, ShutDown, Store, Which, Worker,
+    Cancelled, Claimed, DecodeError, DurableQueue, EncodeError, JobId, Limit, Merge, Payload, Put,
+    Reset, SettleError, ShutDown, Store, Which, Worker,
 };
 
 use crate::place::Role;
@@ -36,7 +36,7 @@ const ATTEMPTS: u32 = 1_000;
 /// Handlers of a process per queue: more than the number of jobs that wait for a [`gate`].
 const HANDLERS: usize = 8;
 
-/// A job's payload: `KIND-NUMBER`, and `serial.KEY-NUMBER` if the order within the key is checked.
+/// A job's payload: `KIND-NUMBER`, and `serial.GROUP-NUMBER` if the order within the group is checked.
 ///
 /// The application's older version does not know the kind `new`.
 struct Label<const KNOWS_NEW: bool>(String);
@@ -104,7 +104,7 @@ fn serve<const NEW: bool, S: Store + Clone>(party: &Party<'_>, store: &S) {
         takers: Vec::new(),
         worker: None,
     };
-    process.queues[1].serialize_keys(true).unwrap();
+    process.queues[1].limit(&Limit::ordered()).unwrap();
     answer("open");
     for line in io::stdin().lock().lines() {
         let line = line.unwrap();
@@ -128,7 +128,7 @@ struct Site {
 
 struct Process<const NEW: bool, S: Store> {
     /// Threads of this process take and acknowledge jobs of the first queue. A [`Worker`] takes those of the
-    /// second one, whose keys are serial.
+    /// second one, whose groups are ordered.
     queues: [DurableQueue<Label<NEW>, S>; 2],
     site: Site,
     takers: Vec<JoinHandle<()>>,
@@ -148,6 +148,8 @@ impl<const NEW: bool, S: Store> Process<NEW, S> {
                 let label = Label(label.to_owned());
                 let put = if key == "-" {
                     queue.push(label, delay).map(Put::New)
+                } else if name == "serial" {
+                    queue.group(key).push(label, delay).map(Put::New)
                 } else {
                     queue.push_keyed(key, label, delay, Merge::Earliest)
                 };

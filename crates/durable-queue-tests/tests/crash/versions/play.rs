@@ -20,7 +20,7 @@ const LIMIT: i64 = 60_000_000;
 /// No such job is due before a later phase asks for it.
 const AN_HOUR: u64 = 3_600_000;
 /// Keys whose jobs run one at a time, shared by all processes.
-const SERIAL_KEYS: [&str; 3] = ["a", "b", "c"];
+const GROUPS: [&str; 3] = ["a", "b", "c"];
 
 /// The two programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ pub(crate) fn run(old: &Path, server: Option<&str>) {
     let ledger = Ledger::read(folder);
     let count = |fate: Fate| play.expected.values().filter(|it| **it == fate).count();
     println!(
-        "{formats}; {} processes; {} jobs ran once, {} more of serial keys in their order, {} after a failed attempt, \
+        "{formats}; {} processes; {} jobs ran once, {} more of ordered groups in their order, {} after a failed attempt, \
         {} after the older version could not decode them, {} after a redrive; {} were cancelled or merged; {} errors of the store",
         play.started,
         count(Fate::Once),
@@ -296,9 +296,9 @@ impl Play<'_> {
         self.push(by, "retry", 0);
         self.push(by, "retry", 0);
         for round in 0..3 {
-            for key in SERIAL_KEYS {
+            for group in GROUPS {
                 let kind = if round == 1 { "stumble" } else { "serial" };
-                self.push_to(by, "serial", &format!("{kind}.{key}"), 0, "-", key);
+                self.push_to(by, "serial", &format!("{kind}.{group}"), 0, "-", group);
             }
         }
     }

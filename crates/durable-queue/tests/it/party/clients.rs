@@ -163,7 +163,7 @@ impl World {
             most
         });
         let when = self.at(key, delay);
-        match queue.push_keyed(key, payload, when, merge) {
+        match queue.group(key).push_keyed(key, payload, when, merge) {
             Ok(put) => ledger.pushed(number, put),
             Err(refused) => self.refused(number, &refused.error),
         }
@@ -181,7 +181,7 @@ impl World {
         let (number, _, payload) = self.job(key, Fate::Ack);
         self.ledger.may_be_due_from(key, self.ledger.now());
         let doubled = DOUBLED.get();
-        match queue.push_repeating(key, &each_second, payload) {
+        match queue.group(key).push_repeating(key, &each_second, payload) {
             Ok(put) => {
                 self.ledger.pushed(number, put);
                 self.ledger.repeats_from_now(key);

@@ -29,7 +29,7 @@ pub(super) struct Ledger {
     known: Mutex<Known>,
     time: ManualStoreClock,
     max_attempts: u32,
-    serial_keys: bool,
+    ordered: bool,
     leases_last: bool,
     /// A push may have been carried out twice, and then is two jobs.
     doubled: Arc<AtomicBool>,
@@ -96,7 +96,7 @@ impl Ledger {
             known: Mutex::default(),
             time: time.clone(),
             max_attempts: setup.max_attempts,
-            serial_keys: setup.serial_keys,
+            ordered: setup.ordered,
             leases_last: setup.leases_last(),
             doubled: Arc::default(),
         }
@@ -206,10 +206,10 @@ impl Ledger {
             let is_rival = |(other, job): (&JobId, &Job)| {
                 *other != id && job.lineage == lineage && job.holder.is_some()
             };
-            let is_serial = self.serial_keys && job.key().is_some() && lasts && lasting;
+            let is_serial = self.ordered && job.key().is_some() && lasts && lasting;
             if is_serial && known.jobs.iter().any(is_rival) {
                 known.fault(format!(
-                    "{name} was started while another job of its key ran"
+                    "{name} was started while another job of its group ran"
                 ));
             }
             let job = known.jobs.get_mut(&id).unwrap();

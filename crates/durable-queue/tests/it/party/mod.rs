@@ -153,7 +153,7 @@ fn fails_at(confirm: bool, call: Call, nth: usize, fault: Fault) -> bool {
     let setup = Setup {
         processes: vec![process.clone(), process],
         max_attempts: 3,
-        serial_keys: nth.is_multiple_of(2),
+        ordered: nth.is_multiple_of(2),
     };
     let count = Arc::new(AtomicUsize::new(0));
     let plan = {

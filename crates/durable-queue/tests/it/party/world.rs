@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
-use durable_queue::{Cancelled, Claimed, DurableQueue, Retried, SettleError, StoreTime, TakeError};
+use durable_queue::{
+    Cancelled, Claimed, DurableQueue, Limit, Retried, SettleError, StoreTime, TakeError,
+};
 use durable_queue_testing::{Call, Fault, SimStore};
 use testkit::{Rng, block_on};
 
@@ -43,7 +45,7 @@ pub(super) struct Process {
 pub(super) struct Setup {
     pub(super) processes: Vec<Process>,
     pub(super) max_attempts: u32,
-    pub(super) serial_keys: bool,
+    pub(super) ordered: bool,
 }
 
 pub(super) struct World {
@@ -94,7 +96,7 @@ impl Setup {
         Self {
             processes: [2, 1, 1].map(process).into(),
             max_attempts: 2 + u32::try_from(rng.below(4)).unwrap(),
-            serial_keys: rng.chance(2),
+            ordered: rng.chance(2),
         }
     }
 
@@ -145,7 +147,7 @@ impl World {
             (process.clone(), builder.build().unwrap())
         });
         let parties: Vec<(Process, Queue)> = parties.collect();
-        while parties[0].1.serialize_keys(setup.serial_keys).is_err() {}
+        while setup.ordered && parties[0].1.limit(&Limit::ordered()).is_err() {}
         Self {
             parties,
             time,
