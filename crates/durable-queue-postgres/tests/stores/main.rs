@@ -17,6 +17,7 @@ mod limiting;
 mod open_transactions;
 mod opening;
 mod outbox;
+mod pairs;
 mod planning;
 mod pooling;
 mod racing;
