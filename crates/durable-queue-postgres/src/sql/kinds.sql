@@ -28,11 +28,12 @@ CREATE OR REPLACE FUNCTION SCHEMA.ranges(p_queue bigint, p_free bigint, p_held b
 LANGUAGE plpgsql AS $$
 DECLARE
     v_any_held boolean;
+    v_any_urgent boolean;
 BEGIN
-    PERFORM FROM SCHEMA.job j WHERE j.queue = p_queue AND j.token IS NOT NULL AND j.due <= p_held LIMIT 1;
-    v_any_held := FOUND;
-    PERFORM FROM SCHEMA.job j WHERE j.queue = p_queue AND j.urgent AND j.due <= p_free LIMIT 1;
-    RETURN CASE WHEN NOT FOUND AND NOT v_any_held THEN '{0}' WHEN NOT FOUND THEN '{0, 1}'
+    SELECT EXISTS (SELECT FROM SCHEMA.job j WHERE j.queue = p_queue AND j.token IS NOT NULL AND j.due <= p_held),
+        EXISTS (SELECT FROM SCHEMA.job j WHERE j.queue = p_queue AND j.urgent AND j.due <= p_free)
+    INTO v_any_held, v_any_urgent;
+    RETURN CASE WHEN NOT v_any_urgent AND NOT v_any_held THEN '{0}' WHEN NOT v_any_urgent THEN '{0, 1}'
         WHEN v_any_held THEN '{0, 1, 2, 3}' ELSE '{0, 2}' END;
 END
 $$;
@@ -104,6 +105,46 @@ BEGIN
 END
 $$;
 
+-- Claims and starts up to `p_left` jobs of the listed kinds, which have room for as many each, as far as they are among the
+-- first free jobs of all kinds: usually a process lists the kinds of most jobs. Costs as much as a claim of any jobs, and does not
+-- depend on the number of kinds. Returns where they are, their kinds, and whether there are no others.
+CREATE OR REPLACE FUNCTION SCHEMA.claim_first(
+    p_queue bigint, p_now bigint, p_token uuid, p_lease bigint, p_kinds text[], p_left bigint,
+    OUT o_places tid[], OUT o_kinds text[], OUT o_is_all boolean
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    -- So many jobs of other kinds may be among them.
+    c_others CONSTANT bigint := 30;
+    v_last bigint := p_now;
+    v_last_id bigint := 9223372036854775807;
+    v_next record;
+BEGIN
+    SELECT j.due, j.id INTO v_next FROM SCHEMA.job j
+    WHERE j.queue = p_queue AND j.token IS NULL AND j.due <= p_now
+    ORDER BY j.due, j.id OFFSET p_left + c_others LIMIT 1;
+    o_is_all := NOT FOUND;
+    IF FOUND THEN
+        v_last := v_next.due;
+        v_last_id := v_next.id;
+    END IF;
+    WITH claimed AS (
+        UPDATE SCHEMA.job j SET token = p_token, due = SCHEMA.after(p_now, p_lease), started = true,
+            attempts = j.attempts + 1, run = CASE WHEN j.key IS NULL THEN 0 ELSE j.id END
+        WHERE j.ctid = ANY (ARRAY(
+            -- `IS TRUE`: not by the index of kinds.
+            SELECT j.ctid FROM SCHEMA.job j
+            WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = p_queue AND NOT q.paused AND NOT q.limited)
+                AND j.token IS NULL AND j.due <= p_now AND (j.due, j.id) <= (v_last, v_last_id)
+                AND (j.kind = ANY (p_kinds)) IS TRUE
+            ORDER BY j.due, j.id LIMIT p_left FOR UPDATE SKIP LOCKED
+        ))
+        RETURNING j.ctid AS place, j.kind
+    )
+    SELECT coalesce(array_agg(c.place), '{}'), coalesce(array_agg(c.kind), '{}') INTO o_places, o_kinds FROM claimed c;
+END
+$$;
+
 -- Claims up to `p_left` jobs in due order: free ones that are due by `p_free`, and ones whose leases have ended by `p_held`.
 -- Returns where they are, and how much room is left.
 --
@@ -167,10 +208,11 @@ END
 $$;
 
 -- Claims jobs of the listed kinds, like `turn`, without limits. Returns where they are, how many were
--- started and claimed ahead, and how much room is left for each kind.
+-- started and claimed ahead, and how much room is left for each kind. `p_in_order`: few entries are in front of the free jobs
+-- in the index of all kinds.
 CREATE OR REPLACE FUNCTION SCHEMA.claim_listed(
     p_queue bigint, p_now bigint, p_token uuid, p_urgent boolean, p_max bigint, p_start bigint, p_ahead bigint,
-    p_horizon bigint, p_lease bigint, p_kinds text[], INOUT p_rooms bigint[],
+    p_horizon bigint, p_lease bigint, p_kinds text[], p_in_order boolean, INOUT p_rooms bigint[],
     OUT o_places tid[], OUT o_begun bigint, OUT o_ahead bigint
 )
 LANGUAGE plpgsql AS $$
@@ -178,7 +220,7 @@ DECLARE
     v_start bigint := least(p_start, p_max);
     v_last bigint := SCHEMA.after(p_now, p_horizon);
     v_ranges bigint[] := SCHEMA.ranges(p_queue, v_last, p_now);
-    v_urgents bigint[] := ARRAY(SELECT r.range FROM unnest(v_ranges) AS r(range) WHERE r.range >= 2);
+    v_urgents bigint[];
     v_is_urgent boolean;
     v_begins boolean;
     v_left bigint;
@@ -187,6 +229,20 @@ BEGIN
     o_places := '{}';
     o_begun := 0;
     o_ahead := 0;
+    -- The lookup for a single kind costs less.
+    IF p_in_order AND v_start > 0 AND cardinality(p_kinds) > 1 AND v_ranges = '{0}' AND v_start <= ALL (p_rooms) THEN
+        v_claimed := SCHEMA.claim_first(p_queue, p_now, p_token, p_lease, p_kinds, v_start);
+        o_places := v_claimed.o_places;
+        o_begun := cardinality(o_places);
+        p_rooms := ARRAY(
+            SELECT r.room - (SELECT count(*) FROM unnest(v_claimed.o_kinds) AS c(kind) WHERE c.kind = r.kind)
+            FROM unnest(p_kinds, p_rooms) AS r(kind, room)
+        );
+        IF (o_begun = v_start OR v_claimed.o_is_all) AND least(p_ahead, p_max - o_begun) <= 0 THEN
+            RETURN;
+        END IF;
+    END IF;
+    v_urgents := ARRAY(SELECT r.range FROM unnest(v_ranges) AS r(range) WHERE r.range >= 2);
     -- Urgent jobs first, to start or, if there may be more of them, ahead.
     FOR v_step IN 1..4 LOOP
         v_is_urgent := v_step < 3;
@@ -231,26 +287,47 @@ BEGIN
 END
 $$;
 
--- Like `look`, for kinds that have room. While jobs are due, leases that have not ended are not read.
+-- Like `look`, for kinds that have room. While jobs are due, leases that have not ended are not read. `p_in_order`: see
+-- `claim_listed`.
 CREATE OR REPLACE FUNCTION SCHEMA.look_listed(
-    p_queue bigint, p_now bigint, p_kinds text[], p_rooms bigint[], OUT o_first bigint, OUT o_first_free bigint
+    p_queue bigint, p_now bigint, p_kinds text[], p_rooms bigint[], p_in_order boolean, OUT o_first bigint,
+    OUT o_first_free bigint
 )
 LANGUAGE plpgsql AS $$
 DECLARE
     c_never CONSTANT bigint := 9223372036854775807;
     c_start CONSTANT bigint := -9223372036854775808;
-    v_ranges bigint[] := SCHEMA.ranges(p_queue, c_never, p_now);
-    v_free bigint[] := CASE WHEN 2 = ANY (v_ranges) THEN '{0, 2}' ELSE '{0}' END;
-    v_held bigint[] := CASE WHEN 2 = ANY (v_ranges) THEN '{1, 3}' ELSE '{1}' END;
-    v_limits bigint[] := ARRAY(SELECT least(r.room, 1) FROM unnest(p_rooms) AS r(room));
+    c_others CONSTANT bigint := 30;
+    v_ranges bigint[];
+    v_limits bigint[];
 BEGIN
-    SELECT coalesce(min(f.o_due), c_never) INTO o_first_free
-    FROM SCHEMA.of_kinds(p_queue, p_kinds, v_limits, v_free, c_never, c_never, c_start, -1) f;
+    IF p_in_order AND cardinality(p_kinds) > 1 THEN
+        -- Usually one of the first jobs of all kinds.
+        SELECT l.due INTO o_first_free FROM (
+            SELECT j.due, j.id, j.kind FROM SCHEMA.job j WHERE j.queue = p_queue AND j.token IS NULL AND j.due <= c_never
+            ORDER BY j.due, j.id LIMIT c_others
+        ) l WHERE p_rooms[array_position(p_kinds, l.kind)] > 0 ORDER BY l.due, l.id LIMIT 1;
+        o_first := o_first_free;
+        IF o_first <= p_now THEN
+            PERFORM FROM SCHEMA.job j WHERE j.queue = p_queue AND j.token IS NOT NULL AND j.due < o_first LIMIT 1;
+            IF NOT FOUND THEN
+                RETURN;
+            END IF;
+        END IF;
+    END IF;
+    v_ranges := SCHEMA.ranges(p_queue, c_never, p_now);
+    v_limits := ARRAY(SELECT least(r.room, 1) FROM unnest(p_rooms) AS r(room));
+    IF o_first_free IS NULL THEN
+        SELECT coalesce(min(f.o_due), c_never) INTO o_first_free
+        FROM SCHEMA.of_kinds(p_queue, p_kinds, v_limits,
+            CASE WHEN 2 = ANY (v_ranges) THEN '{0, 2}' ELSE '{0}' END::bigint[], c_never, c_never, c_start, -1) f;
+    END IF;
     o_first := o_first_free;
     IF o_first > p_now OR 1 = ANY (v_ranges) THEN
         -- A job that is claimed between these two statements is in one of the results.
         SELECT least(o_first, min(f.o_due)) INTO o_first
-        FROM SCHEMA.of_kinds(p_queue, p_kinds, v_limits, v_held, c_never, c_never, c_start, -1) f;
+        FROM SCHEMA.of_kinds(p_queue, p_kinds, v_limits,
+            CASE WHEN 2 = ANY (v_ranges) THEN '{1, 3}' ELSE '{1}' END::bigint[], c_never, c_never, c_start, -1) f;
     END IF;
 END
 $$;

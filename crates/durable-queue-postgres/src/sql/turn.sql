@@ -211,7 +211,7 @@ DECLARE
 BEGIN
     IF p_listed IS NOT NULL THEN
         RETURN QUERY
-        SELECT l.* FROM SCHEMA.queue q, SCHEMA.look_listed(q.id, SCHEMA.clock(), p_listed, p_rooms) l
+        SELECT l.* FROM SCHEMA.queue q, SCHEMA.look_listed(q.id, SCHEMA.clock(), p_listed, p_rooms, p_floor IS NULL) l
         WHERE q.name = p_queue;
         RETURN;
     END IF;
@@ -487,7 +487,7 @@ BEGIN
         END IF;
     ELSIF p_token IS NOT NULL AND p_listed IS NOT NULL THEN
         v_each := SCHEMA.claim_listed(v_queue, v_now, p_token, p_urgent, p_max, p_start, p_ahead, p_horizon, p_lease,
-            p_listed, p_rooms);
+            p_listed, p_floor IS NULL, p_rooms);
         v_rooms := v_each.p_rooms;
         v_begun := v_each.o_begun;
         v_ahead := v_each.o_ahead;
@@ -612,7 +612,7 @@ BEGIN
                 CASE WHEN v_begun > 0 THEN SCHEMA.after(v_now, p_lease) END);
         ELSIF p_listed IS NOT NULL THEN
             SELECT l.o_first, l.o_first_free INTO o_first, o_first_free
-            FROM SCHEMA.look_listed(v_queue, v_now, p_listed, v_rooms) l;
+            FROM SCHEMA.look_listed(v_queue, v_now, p_listed, v_rooms, p_floor IS NULL) l;
         ELSE
             SELECT * INTO v_floor
             FROM SCHEMA.firsts(v_queue, v_free, v_free_id, v_urgent, v_urgent_id, v_held) f;

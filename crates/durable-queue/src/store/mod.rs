@@ -28,7 +28,7 @@
 //! 1. A call takes effect completely or not at all, also if the process dies within it. After an error with
 //!    [`CarriedOut::No`](crate::CarriedOut::No) it has had no effect.
 //! 2. No call reads more rows than it returns or changes, plus the leases within its horizon, plus one for each
-//!    kind that a claim lists. Jobs that are delayed, wait, or are of other kinds cost nothing.
+//!    kind that a claim lists, plus a constant. Jobs that are delayed, wait, or are of other kinds cost nothing else.
 //!
 //! **`enqueue`: to *scheduled* or *available***
 //!
