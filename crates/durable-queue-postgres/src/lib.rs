@@ -329,7 +329,7 @@ impl Store for PostgresStore {
         let synced = settles.iter().any(|settle| settle.act.is_durable());
         let by = self.0.sessions.by_pump(claim.map(|claim| claim.lease));
         self.0.sessions.check_process()?; // Before any lock, which the fork may have left held.
-        let floor = self.0.floors.begin(name).filter(|_| listed.kinds.is_none());
+        let floor = self.0.floors.begin(name);
         let rows = self.0.sessions.call_for(
             by,
             TURN,
@@ -366,13 +366,11 @@ impl Store for PostgresStore {
         };
         let (mut turn, raised, calls) = summary(&last, settles.len()).map_err(unreadable)?;
         let floor: Option<Vec<i64>> = last.try_get(18).map_err(unreadable)?;
-        let floor = if listed.kinds.is_none() {
-            self.0.floors.end(name, floor.as_deref())
-        } else {
-            // The turn may have returned jobs below the floor.
+        let floor = self.0.floors.end(name, floor.as_deref());
+        if listed.kinds.is_some() {
+            // The next claim of all jobs seeks.
             self.0.floors.lower(name, ANYTHING);
-            None
-        };
+        }
         // The turn may have used all of its time, so the look has its own limit.
         let by = self.0.sessions.by_pump(None);
         if let (Some(claimed), Some(claim)) = (&mut turn.claimed, claim) {

@@ -7,24 +7,24 @@ use rusqlite::{Connection, params};
 use super::candidates::Candidates;
 use super::groups::{Seat, Seats, renew};
 use super::limits::Limits;
-use super::statements::Repeated;
+use super::statements::{Repeated, find, number};
 use super::{Queue, sql};
 
 /// Claims due jobs, and jobs that fall due within the horizon. With `urgent_first`, due urgent jobs come
-/// first.
+/// first. Also returns whether a job was called that this claim does not take, although other processes may.
 pub(super) fn claim(
     connection: &Connection,
     now: StoreTime,
     queue: Queue,
     claim: &Claim<'_>,
-) -> Result<Claimed> {
+) -> Result<(Claimed, bool)> {
     let mut limits = Limits::new(connection, now, queue)?;
     limits.call(connection, now)?;
     let has_more_to_free = renew(connection, now, queue)?;
-    let mut seats = Seats::new(connection, now, queue, claim);
+    let mut seats = Seats::new(connection, now, queue);
     let mut candidates = Candidates::new(connection, now, queue, claim);
     let mut writer = Writer::new(connection, now, claim);
-    let (mut parked, mut any_called) = (0, false);
+    let (mut parked, mut any_called, mut all_called) = (0, false, Vec::new());
     while parked < PARK_LIMIT {
         let Some(lease) = candidates.next()? else {
             // Jobs that were called may be among those that the claim has passed.
@@ -58,6 +58,7 @@ pub(super) fn claim(
             }
         };
         any_called |= !called.is_empty();
+        all_called.extend(called.iter().map(|called| called.id));
         for called in called.iter().filter(|called| called.is_moved) {
             candidates.pass(called.id);
         }
@@ -68,15 +69,23 @@ pub(super) fn claim(
     if has_more_to_free {
         first = first.min(now);
     }
+    let mut calls_others = false;
+    for id in all_called.into_iter().filter(|_| claim.kinds.is_some()) {
+        let kind: Option<Option<String>> =
+            find(connection, sql::FREE_KIND, [number(id)], |row| row.get(0))?;
+        let has_room = |kind: Option<String>| kind.is_some_and(|kind| candidates.has_room(&kind));
+        calls_others |= kind.is_some_and(|kind| !has_room(kind));
+    }
     let next_token = limits.next_token(connection, now, |kind| candidates.has_room(kind))?;
     let mut leases = candidates.into_taken();
     // By due time, not by the time from which they could be claimed.
     leases.sort_by_key(|lease| (lease.due, lease.id));
-    Ok(Claimed {
+    let claimed = Claimed {
         leases,
         first: first.min(next_token),
         first_free,
-    })
+    };
+    Ok((claimed, calls_others))
 }
 
 /// Writes what is taken.

@@ -18,7 +18,7 @@
 use std::collections::HashMap;
 
 use durable_queue::internals::ANYTHING;
-use durable_queue::store::{Act, Claim, Lease, PARK_LIMIT, Result, Settle};
+use durable_queue::store::{Act, Lease, PARK_LIMIT, Result, Settle};
 use durable_queue::{Groups, JobId, StoreTime};
 use rusqlite::{Connection, Row, params};
 
@@ -168,11 +168,24 @@ pub(super) fn call(
     let next = || -> Result<Option<(i64, bool)>> {
         let waiting = params![queue.id, group, -number];
         let first = find(connection, sql::NEXT_WAITING, waiting, |row| row.get(0))?;
-        if first.is_none() && is_fair {
-            let fresh = first_fresh(connection, queue, group, now)?;
-            return Ok(fresh.map(|(id, due)| (id, due != now)));
+        let fresh = match groups {
+            Groups::Concurrency(_) => None,
+            Groups::Fair if first.is_some() => None,
+            _ => first_fresh(connection, queue, group, now)?,
+        };
+        // In an ordered group, a fresh job may come before those that wait.
+        if let (Some(first), Some((fresh, _))) = (first, fresh) {
+            let before = params![first, fresh];
+            let is_before = find(connection, sql::GOES_BEFORE, before, |_| Ok(()))?;
+            return Ok(Some(if is_before.is_some() {
+                (first, true)
+            } else {
+                (fresh, false)
+            }));
         }
-        Ok(first.map(|id| (id, true)))
+        Ok(first
+            .map(|id| (id, true))
+            .or_else(|| fresh.map(|(id, due)| (id, is_fair && due != now))))
     };
     let Some((mut id, mut is_moved)) = next()? else {
         return Ok(called);
@@ -284,8 +297,6 @@ impl Held {
 pub(super) struct Seats<'c> {
     connection: &'c Connection,
     now: StoreTime,
-    /// Until when jobs may be claimed ahead.
-    end: StoreTime,
     queue: Queue,
     /// Numbers of free seats of groups, as far as they are known.
     free: HashMap<String, u32>,
@@ -309,16 +320,10 @@ pub(super) enum Seat {
 }
 
 impl<'c> Seats<'c> {
-    pub(super) fn new(
-        connection: &'c Connection,
-        now: StoreTime,
-        queue: Queue,
-        claim: &Claim<'_>,
-    ) -> Self {
+    pub(super) fn new(connection: &'c Connection, now: StoreTime, queue: Queue) -> Self {
         Self {
             connection,
             now,
-            end: now.after(claim.horizon),
             queue,
             free: HashMap::new(),
         }
@@ -345,8 +350,10 @@ impl<'c> Seats<'c> {
             None => free_seats(connection, queue, groups, &sitter.group)?,
         };
         let first = match groups {
-            Groups::Ordered if free > 0 => first_fresh(connection, queue, &sitter.group, self.end)?
-                .map_or(id, |(first, _)| first),
+            Groups::Ordered if free > 0 => {
+                let due = lease.due.max(self.now);
+                first_fresh(connection, queue, &sitter.group, due)?.map_or(id, |(first, _)| first)
+            }
             _ => id,
         };
         if free > 0 && first == id {

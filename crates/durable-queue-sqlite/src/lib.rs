@@ -413,6 +413,8 @@ impl Store for SqliteStore {
             let claimed = claims
                 .map(|claims| claim(tx, now, queue, &claims))
                 .transpose()?;
+            let (claimed, calls_others) = claimed.unzip();
+            let calls = calls || calls_others == Some(true);
             let turn = Turn {
                 now,
                 paused: queue.paused,

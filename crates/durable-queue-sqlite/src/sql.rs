@@ -460,6 +460,14 @@ pub(super) const NEXT_WAITING: &str = concat!(
     " DESC, at, id LIMIT 1"
 );
 
+/// Whether the job `?1` comes before `?2` in their ordered group.
+pub(super) const GOES_BEFORE: &str = "SELECT 1 FROM durable_job one, durable_job other
+    WHERE one.id = ?1 AND other.id = ?2
+        AND (one.urgent IS NOT 1, one.at, one.id) < (other.urgent IS NOT 1, other.at, other.id)";
+
+/// The kind of a job that nobody holds.
+pub(super) const FREE_KIND: &str = "SELECT kind FROM durable_job WHERE id = ?1 AND token IS NULL";
+
 /// The first fresh job of a group that is due by `?3`. Two lookups, so that urgent jobs that are due later are not
 /// read.
 pub(super) const FIRST_FRESH: &str = concat!(
@@ -489,7 +497,7 @@ pub(super) const ADD_QUEUE: &str = "INSERT INTO durable_queue (name) VALUES (?1)
 
 /// All statements that read jobs, with their numbers of parameters.
 #[cfg(all(test, not(anthill_loom)))]
-pub(super) const READS: [&str; 66] = [
+pub(super) const READS: [&str; 68] = [
     PENDING,
     FIRST_OF_KEY,
     LAST_DONE,
@@ -553,6 +561,8 @@ pub(super) const READS: [&str; 66] = [
     COUNT_SEATED,
     NEXT_WAITING,
     FIRST_FRESH,
+    GOES_BEFORE,
+    FREE_KIND,
     SIT,
     CALL_TO_SEAT,
     WAIT,

@@ -335,7 +335,7 @@ impl Queue {
 
     /// Settles in order. Also returns whether a job that has waited can now be claimed.
     fn settle_all(&mut self, now: StoreTime, settles: &[Settle<'_>]) -> (Vec<Verdict>, bool) {
-        let mut calls = false;
+        let (mut calls, mut left) = (false, BTreeSet::new());
         let settle = |each: &Settle<'_>| {
             let before = self.jobs.get(&each.id).cloned();
             let verdict = self.settle(now, each);
@@ -349,7 +349,7 @@ impl Queue {
                     if let Some(job) = self.jobs.get_mut(&each.id) {
                         job.seat = Seat::None;
                     }
-                    calls |= self.call_group(before.group.as_deref(), now);
+                    left.extend(before.group);
                 }
             }
             if let Act::Again { when } = each.act {
@@ -360,6 +360,9 @@ impl Queue {
             verdict
         };
         let verdicts = settles.iter().map(settle).collect();
+        for group in left {
+            calls |= !self.call_group(Some(&group), now).is_empty();
+        }
         if settles.iter().any(|settle| settle.act.ends_lease()) {
             calls |= self.call_parked(now);
         }
@@ -388,8 +391,14 @@ impl Queue {
         let first = jobs
             .filter(|(_, job)| job.seat == seat && job.token.is_none() && job.at <= due)
             .filter(|(_, job)| job.place_of(true).is_none())
-            .min_by_key(|(id, job)| (!job.urgent, job.at, *id));
+            .min_by_key(|(id, _)| self.line(*id));
         first.map(|(id, _)| id)
+    }
+
+    /// Urgent jobs first, then by due time, then by id.
+    fn line(&self, id: JobId) -> (bool, StoreTime, JobId) {
+        let job = &self.jobs[&id];
+        (!job.urgent, job.at, id)
     }
 
     fn has_free_seat(&self, rule: Groups, group: &str) -> bool {
@@ -399,29 +408,35 @@ impl Queue {
         seated.count() < rule.seats() as usize
     }
 
-    /// Gives the free seats of a group to the jobs that wait. Returns whether there were any.
-    fn call_group(&mut self, group: Option<&str>, now: StoreTime) -> bool {
+    /// Gives the free seats of a group to its next jobs. Returns these.
+    fn call_group(&mut self, group: Option<&str>, now: StoreTime) -> Vec<JobId> {
+        let mut called = Vec::new();
         let (Some(rule), Some(group)) = (self.groups, group) else {
-            return false;
+            return called;
         };
-        let mut any = false;
         while self.has_free_seat(rule, group) {
             let is_fair = rule == Groups::Fair;
             let waiting = self.first_of_group(group, Seat::Awaited(self.rule), StoreTime::NEVER);
-            let fresh = || {
-                self.first_of_group(group, Seat::None, now)
-                    .filter(|_| is_fair)
+            let fresh = self.first_of_group(group, Seat::None, now);
+            let first = match rule {
+                // In order, whether or not a claim has looked at it.
+                Groups::Ordered => waiting
+                    .into_iter()
+                    .chain(fresh)
+                    .min_by_key(|id| self.line(*id)),
+                Groups::Concurrency(_) => waiting,
+                Groups::Fair => waiting.or(fresh),
             };
-            let Some(id) = waiting.or_else(fresh) else {
+            let Some(id) = first else {
                 break;
             };
             let job = self.jobs.get_mut(&id).expect("the job exists");
             job.seat = Seat::Taken(self.rule);
             // Behind those that are available already.
             job.due = if is_fair { job.at.max(now) } else { job.at };
-            any = true;
+            called.push(id);
         }
-        any
+        called
     }
 
     /// Held jobs get seats. Claims free the others from the former rule.
@@ -458,45 +473,47 @@ impl Queue {
         freed == PARK_LIMIT
     }
 
-    /// Returns whether the rule of the groups lets a job be claimed. If not, it waits. `None`: another transaction has
-    /// locked the job that goes first.
-    fn has_seat(&mut self, id: JobId, end: StoreTime) -> Option<bool> {
+    /// Returns whether the rule of the groups lets a job be claimed. If not, it waits.
+    fn has_seat(&mut self, id: JobId, now: StoreTime) -> bool {
         let job = &self.jobs[&id];
         let (Some(rule), Some(group)) = (self.groups, job.group.clone()) else {
-            return Some(true);
+            return true;
         };
         if job.seat == Seat::Taken(self.rule) || rule == Groups::Fair && job.token.is_some() {
-            return Some(true);
+            return true;
         }
         if self.has_free_seat(rule, &group) {
             let first = match rule {
-                Groups::Ordered => self.first_of_group(&group, Seat::None, end),
+                Groups::Ordered => self.first_of_group(&group, Seat::None, job.at.max(now)),
                 _ => None,
             };
             let first = first.unwrap_or(id);
             if self.locked.contains(&first) {
-                return None;
+                // Another transaction has locked the job that goes first: the next claim tries again.
+                self.left.insert(group);
+            } else {
+                let first = self.jobs.get_mut(&first).expect("the job exists");
+                first.seat = Seat::Taken(self.rule);
             }
-            self.jobs.get_mut(&first).expect("the job exists").seat = Seat::Taken(self.rule);
             if first == id {
-                return Some(true);
+                return true;
             }
         }
         let job = self.jobs.get_mut(&id).expect("the job exists");
         job.fence_off();
         (job.seat, job.due) = (Seat::Awaited(self.rule), StoreTime::NEVER);
-        Some(false)
+        false
     }
 
-    /// A claim has taken a job, or parked it for its kind. Returns whether the next one of its group can be claimed.
-    fn pass_seat_on(&mut self, id: JobId, now: StoreTime, is_parked: bool) -> bool {
+    /// A claim has taken a job, or parked it for its kind. Returns those of its group that are called to its seat.
+    fn pass_seat_on(&mut self, id: JobId, now: StoreTime, is_parked: bool) -> Vec<JobId> {
         let leaves = match self.groups {
             None | Some(Groups::Ordered) => false,
             Some(Groups::Concurrency(_)) => is_parked,
             Some(Groups::Fair) => true,
         };
         if !leaves {
-            return false;
+            return Vec::new();
         }
         let job = self.jobs.get_mut(&id).expect("the job exists");
         job.seat = Seat::None;
@@ -813,7 +830,8 @@ impl Queue {
         order
     }
 
-    fn claim(&mut self, now: StoreTime, claim: &Claim<'_>) -> Claimed {
+    /// Also returns whether a job was called that this claim does not take, although other processes may.
+    fn claim(&mut self, now: StoreTime, claim: &Claim<'_>) -> (Claimed, bool) {
         let until = now.after(claim.lease);
         let end = now.after(claim.horizon);
         let max = if self.paused { 0 } else { claim.max };
@@ -824,8 +842,10 @@ impl Queue {
         let mut parked = 0;
         self.call_parked(now);
         let frees_more = self.renew_groups(now);
-        let mut is_again = true;
-        while std::mem::take(&mut is_again) {
+        let mut called = Vec::new();
+        let mut seen = None;
+        while seen != Some(called.len()) {
+            seen = Some(called.len());
             let mut order = self.in_order();
             if claim.urgent_first {
                 // The sort is stable, so the others keep their order.
@@ -842,20 +862,13 @@ impl Queue {
                 if !may || started + ahead >= max || !has_room || parked >= PARK_LIMIT {
                     continue;
                 }
-                match self.has_seat(id, end) {
-                    Some(true) => {}
-                    Some(false) => {
-                        parked += 1;
-                        continue;
-                    }
-                    None => {
-                        is_short = true;
-                        continue;
-                    }
+                if !self.has_seat(id, now) {
+                    parked += 1;
+                    continue;
                 }
                 if !self.has_room_of_kind(id, now) {
                     parked += 1;
-                    is_again |= self.pass_seat_on(id, now, true);
+                    called.extend(self.pass_seat_on(id, now, true));
                     continue;
                 }
                 self.take_place(id, now);
@@ -872,10 +885,16 @@ impl Queue {
                 }
                 job.token = Some(claim.token);
                 leases.push(job.lease(id, claim.token));
-                is_again |= self.pass_seat_on(id, now, false);
+                called.extend(self.pass_seat_on(id, now, false));
             }
         }
         self.call_parked(now);
+        let is_for_others = |id: &JobId| {
+            let job = &self.jobs[id];
+            job.token.is_none() && !rooms.has(job)
+        };
+        let calls = called.iter().any(is_for_others);
+        is_short |= !self.left.is_empty();
         leases.sort_by_key(|lease| (lease.due, lease.id));
         let first =
             |dues: &mut dyn Iterator<Item = StoreTime>| dues.min().unwrap_or(StoreTime::NEVER);
@@ -885,7 +904,7 @@ impl Queue {
             |(id, job): &(&JobId, &Job)| is_short && job.due <= now && self.locked.contains(id);
         let others = known().filter(|it| !is_passed_over(it));
         let again = is_short.then(|| now.after(LOCKED_AGAIN));
-        Claimed {
+        let claimed = Claimed {
             leases,
             first: first(
                 &mut others
@@ -895,7 +914,8 @@ impl Queue {
                     .chain(self.next_token(now, &rooms)),
             ),
             first_free: first(&mut free.map(|(_, job)| job.due)),
-        }
+        };
+        (claimed, calls)
     }
 }
 
@@ -1005,8 +1025,12 @@ impl Store for SimStore {
     fn turn(&self, name: &str, settle: &[Settle<'_>], claim: Option<Claim<'_>>) -> Result<Turn> {
         self.0.plan.run_turn(settle, claim.as_ref(), |heard| {
             let (turn, calls) = self.step(name, |queue, now| {
-                let (verdicts, calls) = queue.settle_all(now, settle);
-                let claimed = claim.map(|claim| queue.claim(now, &claim));
+                let (verdicts, mut calls) = queue.settle_all(now, settle);
+                let claimed = claim.map(|claim| {
+                    let (claimed, calls_others) = queue.claim(now, &claim);
+                    calls |= calls_others;
+                    claimed
+                });
                 let paused = queue.paused;
                 let turn = Turn {
                     now,

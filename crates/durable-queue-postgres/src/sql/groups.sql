@@ -90,10 +90,24 @@ BEGIN
 END
 $$;
 
+-- Returns the first job of a group that waits, without a lock.
+CREATE OR REPLACE FUNCTION SCHEMA.first_waiting(p_rule SCHEMA.queue, p_group text) RETURNS bigint
+LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN (
+        SELECT j.id FROM SCHEMA.job j
+        WHERE j.queue = p_rule.id AND j.seat = -p_rule.group_rule AND j.job_group = p_group
+        ORDER BY j.urgent DESC, j.at, j.id LIMIT 1
+    );
+END
+$$;
+
 -- Decides whether a claim may take a job that it has locked. If not, the job waits. If so, the caller gives it
--- its seat. Null: another transaction has locked the job that goes first, and this one is passed over.
+-- its seat. In an ordered group, the job waits behind those that wait, for which a call has missed the seat, and if
+-- another transaction has locked the job that goes first: then the next claim tries again. `p_due`: in an ordered group,
+-- jobs that are due later do not go before this one.
 CREATE OR REPLACE FUNCTION SCHEMA.has_seat(
-    p_rule SCHEMA.queue, p_now bigint, p_job bigint, p_seat bigint, p_group text, p_is_held boolean, p_end bigint
+    p_rule SCHEMA.queue, p_now bigint, p_job bigint, p_seat bigint, p_group text, p_is_held boolean, p_due bigint
 ) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -106,13 +120,14 @@ BEGIN
     END IF;
     IF SCHEMA.free_seats(p_rule, p_group) > 0 THEN
         IF p_rule.group_mode = 0 THEN
-            v_first := coalesce(SCHEMA.first_fresh(p_rule.id, p_group, p_end), p_job);
+            v_first := CASE WHEN SCHEMA.first_waiting(p_rule, p_group) IS NULL
+                THEN coalesce(SCHEMA.first_fresh(p_rule.id, p_group, p_due), p_job) END;
         END IF;
         IF v_first = p_job THEN
             RETURN true;
         END IF;
-        IF NOT SCHEMA.seat_fresh(p_rule, p_now, v_first, p_group, p_end) THEN
-            RETURN NULL;
+        IF v_first IS NOT NULL AND NOT SCHEMA.seat_fresh(p_rule, p_now, v_first, p_group, p_due) THEN
+            INSERT INTO SCHEMA.group_left (queue, job_group) VALUES (p_rule.id, p_group);
         END IF;
     END IF;
     UPDATE SCHEMA.job j SET due = 9223372036854775807, token = NULL, started = false, place = NULL,
@@ -123,7 +138,7 @@ END
 $$;
 
 -- Gives the free seats of a group to the jobs that wait, and in a fair group, if none waits, to the first fresh
--- job that is due. Returns the earliest time at which one of them can be claimed, and those that can be claimed
+-- job that is due; in an ordered group, to the first of both. Returns the earliest time at which one of them can be claimed, and those that can be claimed
 -- at another time than before.
 --
 -- Does not wait for jobs that other transactions have locked: in an ordered group none is called instead,
@@ -135,6 +150,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     v_free bigint := SCHEMA.free_seats(p_rule, p_group);
     v_first bigint;
+    v_both bigint[];
     v_at bigint;
 BEGIN
     o_ids := '{}';
@@ -143,12 +159,14 @@ BEGIN
         RETURN;
     END IF;
     IF p_rule.group_mode = 0 THEN
-        SELECT j.id INTO v_first FROM SCHEMA.job j
-        WHERE j.queue = p_rule.id AND j.seat = -p_rule.group_rule AND j.job_group = p_group
+        -- A fresh job may come before those that wait.
+        v_both := ARRAY[SCHEMA.first_waiting(p_rule, p_group), SCHEMA.first_fresh(p_rule.id, p_group, p_now)];
+        SELECT j.id INTO v_first FROM SCHEMA.job j WHERE j.id = ANY (v_both)
         ORDER BY j.urgent DESC, j.at, j.id LIMIT 1;
         o_ids := ARRAY(
             SELECT j.id FROM SCHEMA.job j
-            WHERE j.id = v_first AND j.seat = -p_rule.group_rule AND (j.job_group = p_group) IS TRUE
+            WHERE j.id = v_first AND (j.seat IN (0, -p_rule.group_rule)) IS TRUE AND (j.job_group = p_group) IS TRUE
+                AND j.token IS NULL
             FOR UPDATE SKIP LOCKED
         );
     ELSE
@@ -175,10 +193,8 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    o_missed := cardinality(o_ids) < v_free AND EXISTS (
-        SELECT FROM SCHEMA.job j
-        WHERE j.queue = p_rule.id AND j.seat = -p_rule.group_rule AND j.job_group = p_group
-    );
+    o_missed := cardinality(o_ids) < v_free
+        AND (SCHEMA.first_waiting(p_rule, p_group) IS NOT NULL OR p_rule.group_mode = 0 AND v_first IS NOT NULL);
     IF o_missed THEN
         INSERT INTO SCHEMA.group_left (queue, job_group) VALUES (p_rule.id, p_group);
     END IF;

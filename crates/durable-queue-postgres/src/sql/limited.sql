@@ -112,7 +112,8 @@ $$;
 -- The last row has no id. It says whether the claim has ended because it has parked too many jobs
 -- (`o_started`), whether it has parked one because another transaction has locked an expired lease
 -- (`o_cancelled`): that job is called again at once, the earliest time of a job that it has called (`o_at`),
--- and whether a seat remains free because another transaction has locked the next job (`o_urgent`). `p_listed`,
+-- whether a seat remains free because another transaction has locked the next job (`o_urgent`), and how many jobs
+-- it has called that it cannot take, although other processes may (`o_attempts`). `p_listed`,
 -- `p_rooms`: see `turn`; the last row has the room that is left in its options. The next jobs of a list are
 -- found without locks, and the floor does not apply.
 CREATE OR REPLACE FUNCTION SCHEMA.claim_limited(
@@ -155,6 +156,7 @@ DECLARE
     v_has_seat boolean;
     -- Jobs that were called since all others were looked at.
     v_called bigint[] := '{}';
+    v_all_called bigint[] := '{}';
     v_call record;
     v_back bigint;
     v_missed boolean := false;
@@ -251,8 +253,7 @@ BEGIN
             CONTINUE WHEN NOT v_begins AND v_ahead_room <= 0 OR v_job.id = ANY (v_called)
                 OR p_listed IS NOT NULL AND coalesce(v_rooms[v_number], 0) <= 0;
             v_has_seat := SCHEMA.has_seat(v_rule, p_now, v_job.id, v_job.seat, v_job.job_group, v_job.token IS NOT NULL,
-                v_end);
-            CONTINUE WHEN v_has_seat IS NULL;
+                greatest(p_now, v_job.at));
             -- Its own lease has expired, and leaves its place in any case.
             v_other := CASE WHEN v_job.token IS NOT NULL THEN array_position(v_limits, v_job.place) END;
             IF v_other IS NOT NULL THEN
@@ -304,6 +305,7 @@ BEGIN
                 -- It has left its seat.
                 v_call := SCHEMA.call_group(v_rule, p_now, v_job.job_group);
                 v_called := v_called || v_call.o_ids;
+                v_all_called := v_all_called || v_call.o_ids;
                 v_back := least(v_back, v_call.o_back);
                 v_missed := v_missed OR v_call.o_missed;
             END IF;
@@ -314,6 +316,12 @@ BEGIN
         WHERE l.queue = p_queue AND l.filled IS DISTINCT FROM v_filled[array_position(v_limits, l.id)];
     END IF;
     o_id := NULL;
+    o_attempts := (
+        SELECT count(*) FROM SCHEMA.job j
+        WHERE p_listed IS NOT NULL AND j.id = ANY (v_all_called) AND j.token IS NULL
+            AND coalesce(v_rooms[array_position(p_listed, j.kind)], 0) <= 0
+    );
+    v_missed := v_missed OR EXISTS (SELECT FROM SCHEMA.group_left l WHERE l.queue = p_queue);
     o_at := v_back;
     o_started := v_parked >= c_park_limit;
     o_urgent := v_missed;

@@ -285,7 +285,8 @@ $$;
 -- or lowered: free and urgent jobs are claimed from a time and an id on, expired leases from a time on, and
 -- the last element is the time at which the floor was found by reading from the beginning (a seek). After
 -- `c_seek`, or if the floor was lowered to the beginning, the next turn seeks again. Null: few entries are in
--- front, and there is no floor, nor with a list.
+-- front, and there is no floor. With a list, the floor only says that many entries are in front: then jobs are not looked
+-- for in the order of all jobs.
 CREATE OR REPLACE FUNCTION SCHEMA.turn(
     p_queue text, p_sync boolean, p_apart boolean,
     p_acts smallint[], p_ids bigint[], p_tokens uuid[], p_times bigint[], p_delays boolean[],
@@ -343,6 +344,7 @@ DECLARE
     v_first_held bigint;
     v_floor record;
     v_sought bigint;
+    v_in_order boolean;
     v_free bigint := c_start;
     v_free_id bigint := 0;
     v_urgent bigint := c_start;
@@ -440,8 +442,11 @@ BEGIN
         END IF;
         o_floor := ARRAY[v_free, v_free_id, v_urgent, v_urgent_id, v_held, v_sought];
     END IF;
-    IF p_token IS NOT NULL AND p_listed IS NULL THEN
+    IF p_token IS NOT NULL THEN
         v_read := SCHEMA.entries_read();
+        v_in_order := (p_floor IS NULL OR v_sought NOT BETWEEN v_now - c_seek + 1 AND v_now);
+    END IF;
+    IF p_token IS NOT NULL AND p_listed IS NULL THEN
         IF p_floor IS NOT NULL AND (v_free = c_start OR v_sought NOT BETWEEN v_now - c_seek + 1 AND v_now) THEN
             SELECT f.o_free, f.o_free_id, f.o_urgent, f.o_urgent_id, f.o_held
             INTO v_free, v_free_id, v_urgent, v_urgent_id, v_held
@@ -476,6 +481,7 @@ BEGIN
         SELECT * INTO v_called FROM SCHEMA.call_parked(v_queue, v_now) c;
         v_short := v_short AND (v_called.o_back IS NULL OR v_each.o_cancelled);
         v_missed := v_missed OR v_called.o_missed OR v_each.o_urgent;
+        o_calls := o_calls OR v_each.o_attempts > 0;
         v_back := least(v_called.o_back, v_each.o_at);
         IF v_back <= v_free THEN
             v_free := v_back;
@@ -487,7 +493,7 @@ BEGIN
         END IF;
     ELSIF p_token IS NOT NULL AND p_listed IS NOT NULL THEN
         v_each := SCHEMA.claim_listed(v_queue, v_now, p_token, p_urgent, p_max, p_start, p_ahead, p_horizon, p_lease,
-            p_listed, p_floor IS NULL, p_rooms);
+            p_listed, v_in_order, p_rooms);
         v_rooms := v_each.p_rooms;
         v_begun := v_each.o_begun;
         v_ahead := v_each.o_ahead;
@@ -612,14 +618,20 @@ BEGIN
                 CASE WHEN v_begun > 0 THEN SCHEMA.after(v_now, p_lease) END);
         ELSIF p_listed IS NOT NULL THEN
             SELECT l.o_first, l.o_first_free INTO o_first, o_first_free
-            FROM SCHEMA.look_listed(v_queue, v_now, p_listed, v_rooms, p_floor IS NULL) l;
+            FROM SCHEMA.look_listed(v_queue, v_now, p_listed, v_rooms, v_in_order) l;
         ELSE
             SELECT * INTO v_floor
             FROM SCHEMA.firsts(v_queue, v_free, v_free_id, v_urgent, v_urgent_id, v_held) f;
             o_first := least(v_floor.o_free, v_floor.o_held);
             o_first_free := v_floor.o_free;
         END IF;
-        IF p_floor IS NULL THEN
+        IF p_listed IS NOT NULL THEN
+            -- With a floor, the order of all jobs is not read until the next seek.
+            IF v_in_order THEN
+                o_floor := CASE WHEN SCHEMA.entries_read() - v_read > 2 * c_few + v_begun + v_ahead
+                    THEN ARRAY[c_start, 0, c_start, 0, c_start, v_now] END;
+            END IF;
+        ELSIF p_floor IS NULL THEN
             IF SCHEMA.entries_read() - v_read > 2 * c_few + v_begun + v_ahead THEN
                 o_floor := ARRAY[c_start, 0, c_start, 0, c_start, c_start];
             END IF;

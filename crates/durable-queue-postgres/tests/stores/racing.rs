@@ -400,9 +400,9 @@ fn a_dead_letter_deleted_concurrently_with_its_redrive_is_gone() {
     assert_eq!((redriven, count(&database.store)), (0, 0));
 }
 
-/// The job that goes first may be about to get another time. The others are passed over, and do not wait.
+/// The job that goes first may be about to get another time. The others wait, however many there are.
 #[test]
-fn in_an_ordered_group_jobs_behind_a_locked_one_are_passed_over() {
+fn in_an_ordered_group_jobs_behind_a_locked_one_wait() {
     let Some(database) = Database::new() else {
         return;
     };
@@ -437,7 +437,7 @@ fn in_an_ordered_group_jobs_behind_a_locked_one_are_passed_over() {
         "a claim after the lock"
     );
     let waiting = "SELECT count(*) FROM SCHEMA.job WHERE seat < 0";
-    assert_eq!(database.get::<i64>(waiting), 0);
+    assert_eq!(database.get::<i64>(waiting), 2);
     other.batch_execute("COMMIT").unwrap();
     for id in ids {
         let claim = claim();
@@ -448,6 +448,39 @@ fn in_an_ordered_group_jobs_behind_a_locked_one_are_passed_over() {
             .turn("queue", &[lease.settle(Act::Ack)], None)
             .unwrap();
     }
+}
+
+/// Its seat is free, but it goes first.
+#[test]
+fn a_fresh_job_does_not_overtake_a_locked_one_that_waits() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let store = &database.store;
+    store.limit("queue", &Limit::ordered(), true).unwrap();
+    let turn = |settles: &[Settle<'_>]| -> Vec<Lease> {
+        let all = Claim {
+            max: 9,
+            start: 9,
+            ..claim()
+        };
+        let turn = watchdog(LIMIT, || store.turn("queue", settles, Some(all)).unwrap());
+        turn.claimed.unwrap().leases
+    };
+    let ids = [(); 2].map(|()| pushed(store, OF_GROUP));
+    let first = turn(&[]).remove(0);
+    assert_eq!(first.id, ids[0]);
+    let last = pushed(store, OF_GROUP);
+    let mut other = database.session();
+    let lock = "BEGIN; SELECT FROM SCHEMA.job WHERE id = OPEN FOR UPDATE";
+    let lock = of(ids[1], lock).replace("SCHEMA", &database.schema);
+    other.batch_execute(&lock).unwrap();
+    assert!(turn(&[first.settle(Act::Ack)]).is_empty());
+    other.batch_execute("COMMIT").unwrap();
+    let second = turn(&[]).remove(0);
+    assert_eq!(second.id, ids[1]);
+    let third = turn(&[second.settle(Act::Ack)]).remove(0);
+    assert_eq!(third.id, last);
 }
 
 /// In an ordered group, the next one has to wait for it.

@@ -2,11 +2,17 @@
 
 -- Jobs that have got their seats by this claim, which then goes on with them.
 local called = {}
+-- All jobs that were called by this claim.
+local all_called = {}
 
 -- A job may have left its seat.
 local function pass_on(job, is_parked)
+  local before = #called
   if groups and groups.pass_on(job, now, is_parked, called) then
     is_put_off = true
+    for index = before + 1, #called do
+      push(all_called, called[index])
+    end
   end
 end
 
@@ -17,7 +23,7 @@ local function claim(job, due, room)
   if begun + ahead == most or not begins and ahead == ahead_most or parked == PARK_LIMIT then
     return false
   end
-  if groups and not groups.has_seat(job, after(now, horizon)) then
+  if groups and not groups.has_seat(job, math.max(now, job.at)) then
     parked = parked + 1
     is_put_off = true
     return true
@@ -191,6 +197,14 @@ if kinds then
 end
 local next_token = limiter and limiter.end_claim(now, kinds and kinds.has_room) or NEVER
 local first = math.min(first_free, first_leased, next_token, has_former and now or NEVER)
+if kinds then
+  -- Other processes and other calls of this one may have found nothing, and sleep.
+  for _, job in ipairs(all_called) do
+    if not job.token and not kinds.has_room(extras_of(job).kind) and not any_waited then
+      any_waited, freed, flags = true, true, flags + 2
+    end
+  end
+end
 if freed then
   announce(of_all)
 end

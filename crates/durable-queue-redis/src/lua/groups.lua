@@ -99,6 +99,14 @@ local function load_groups(text)
     end
   end
 
+  -- Whether a job comes first in an ordered group.
+  local function goes_before(one, other)
+    if (one.urgent and 0 or 1) ~= (other.urgent and 0 or 1) then
+      return one.urgent
+    end
+    return one.at < other.at or one.at == other.at and one.id < other.id
+  end
+
   -- Gives the free seats of a group to the jobs that wait. Adds these to `called`, and returns whether there were any.
   -- All changes must have been written.
   local function call(group, now, called)
@@ -109,8 +117,12 @@ local function load_groups(text)
       for _, entry in ipairs(found) do
         push(jobs, job_of(entry))
       end
-      if #found == 0 and is_fair then
-        push(jobs, first_fresh(group, now))
+      if is_ordered or #found == 0 and is_fair then
+        local fresh, waiting = first_fresh(group, now), jobs[1]
+        -- In an ordered group, a fresh job may come before those that wait.
+        if fresh and not (waiting and goes_before(waiting, fresh)) then
+          jobs = { fresh }
+        end
       end
       for _, job in ipairs(jobs) do
         give_seat(job, group)
@@ -205,8 +217,10 @@ local function load_groups(text)
     if not group then
       return false
     end
-    if job.seat then
+    if job.seat == number then
       take_seat(job, group)
+    else
+      job.seat = nil
     end
     write()
     return call(group, now, called)

@@ -5,7 +5,7 @@ use std::thread;
 
 use durable_queue::internals::SharedClock;
 use durable_queue::store::{
-    Act, Claim, JobState, Keep, KindRoom, Lease, PARK_LIMIT, Store, Verdict,
+    Act, Claim, JobState, Keep, KindRoom, Lease, PARK_LIMIT, Settle, Store, Verdict,
 };
 use durable_queue::{JobId, Limit, Merge, NewJob, Reset, StoreTime, Token, When, Which};
 use sync_shim::Clock as _;
@@ -170,33 +170,83 @@ pub fn a_repeating_job_of_an_ordered_group_is_overtaken_between_its_runs(fixture
     assert_eq!(start_one(store).id, repeating);
 }
 
+fn grouped_of_kind(kind: &str) -> NewJob<'_> {
+    NewJob {
+        kind: Some(kind),
+        ..of_group(GROUP, When::NOW)
+    }
+}
+
+/// Starts up to `max` jobs of a kind, after these settles.
+fn start_kind(store: &impl Store, kind: &str, max: u32, settles: &[Settle<'_>]) -> Vec<Lease> {
+    let kinds = [KindRoom { kind, room: max }];
+    let claim = Claim {
+        kinds: Some(&kinds),
+        ..claim_of(max, max)
+    };
+    let claimed = turn(store, settles, Some(claim)).claimed;
+    claimed.expect("a claim was asked for").leases
+}
+
 /// The one that goes first may be of a kind that the claim does not list.
 pub fn an_ordered_group_keeps_its_order_across_kinds(fixture: &impl Fixture) {
     let store = fixture.store();
     set(store, &Limit::ordered());
-    let of_kind = |kind| NewJob {
-        kind: Some(kind),
-        ..of_group(GROUP, When::NOW)
-    };
-    let [first, second] = ["a", "b"].map(|kind| put_one(store, of_kind(kind)));
-    let start_kind = |kind| {
-        let kinds = [KindRoom { kind, room: 10 }];
-        let claim = Claim {
-            kinds: Some(&kinds),
-            ..claim_of(10, 10)
-        };
-        turn(store, &[], Some(claim))
-            .claimed
-            .expect("a claim")
-            .leases
-    };
+    let [first, second] = ["a", "b"].map(|kind| put_one(store, grouped_of_kind(kind)));
+    let start_kind = |kind| start_kind(store, kind, 10, &[]);
     assert!(start_kind("b").is_empty());
     assert!(start_kind("b").is_empty());
     let leases = start_kind("a");
     assert_eq!(ids(&leases), [first]);
+    // While the seat is taken, claims meet the later job only.
+    let [third, fourth] = ["a", "b"].map(|kind| put_one(store, grouped_of_kind(kind)));
     assert!(start_kind("b").is_empty());
     done(store, &leases[0]);
-    assert_eq!(ids(&start_kind("b")), [second]);
+    let leases = start_kind("b");
+    assert_eq!(ids(&leases), [second]);
+    done(store, &leases[0]);
+    assert!(start_kind("b").is_empty());
+    let leases = start_kind("a");
+    assert_eq!(ids(&leases), [third]);
+    done(store, &leases[0]);
+    assert_eq!(ids(&start_kind("b")), [fourth]);
+}
+
+/// It goes first once it is due.
+pub fn an_urgent_job_that_is_due_later_takes_no_seat(fixture: &impl Fixture) {
+    let store = fixture.store();
+    set(store, &Limit::ordered());
+    let urgent = NewJob {
+        urgent: true,
+        ..of_group(GROUP, HORIZON)
+    };
+    let urgent = put_one(store, urgent);
+    let [first, second] = push(store);
+    let leases = start(store);
+    assert_eq!(ids(&leases), [first]);
+    fixture.advance(HORIZON);
+    done(store, &leases[0]);
+    let leases = start(store);
+    assert_eq!(ids(&leases), [urgent]);
+    done(store, &leases[0]);
+    assert_eq!(start_one(store).id, second);
+}
+
+/// Other processes have found nothing, and sleep.
+pub fn a_job_that_a_claim_calls_for_others_is_announced_to_watches(fixture: &impl Fixture) {
+    let store = fixture.store();
+    set(store, &Limit::fair());
+    let [first, second, other] = ["a", "a", "b"].map(|kind| put_one(store, grouped_of_kind(kind)));
+    let lease = start_kind(store, "a", 1, &[]).remove(0);
+    assert_eq!(lease.id, first);
+    assert!(start_kind(store, "b", 1, &[]).is_empty());
+    let heard = Heard::new();
+    let mut watch = store.watch(QUEUE, heard.notifier()).expect("a watch");
+    heard.earliest();
+    let settles = [lease.settle(Act::Ack)];
+    assert_eq!(ids(&start_kind(store, "a", 1, &settles)), [second]);
+    heard.is_announced(&mut *watch, "the job of the other kind");
+    assert_eq!(ids(&start_kind(store, "b", 1, &[])), [other]);
 }
 
 /// Without an order: a failed job leaves its seat.

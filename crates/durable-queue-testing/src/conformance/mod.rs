@@ -116,6 +116,8 @@ macro_rules! conformance_tests {
             a_stale_settle_frees_no_seat
             a_repeating_job_of_an_ordered_group_is_overtaken_between_its_runs
             an_ordered_group_keeps_its_order_across_kinds
+            an_urgent_job_that_is_due_later_takes_no_seat
+            a_job_that_a_claim_calls_for_others_is_announced_to_watches
             at_most_the_maximum_of_a_group_is_held
             fair_groups_take_turns
             jobs_of_a_fair_group_run_at_the_same_time
