@@ -81,7 +81,7 @@
 //! 4. One holder: a settle by a holder whose lease was taken over changes nothing.
 //! 5. Each key has at most one open job, into which pushes are merged. A started job is not open (see [`Merge`]), so a
 //!    push during its run is not lost.
-//! 6. [Limits](DurableQueue::limit) of groups and kinds hold for all processes together, also when they are killed. In an
+//! 6. [Limits](DurableQueue::limit) of groups and kinds hold for all processes together, even if processes are killed. In an
 //!    ordered group, at most one job is held, and a failed one is not overtaken.
 //! 7. User code (handlers, hooks, back-offs, wakers, stores) runs with no lock held, and its panics do not
 //!    propagate beyond the call.

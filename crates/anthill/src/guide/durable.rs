@@ -126,7 +126,7 @@
 //! the results of `list` and `dead`.
 //!
 //! # What to look at in operation
-//! `store_stats` counts waiting jobs and dead letters without a scan, `stats` what this process has done. `Hooks` around pushes
+//! `store_stats` counts unfinished jobs, those that are due, and dead letters, without a scan, `stats` what this process has done. `Hooks` around pushes
 //! and attempts serve metrics and traces. The program of the package `anthill-durable-queue-cli` inspects and operates queues
 //! from a shell.
 //!

@@ -136,7 +136,7 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         })
     }
 
-    /// Returns a handle of the same queue for jobs of one kind, whose pushes are of this kind. It keeps the urgency
+    /// Returns a handle of the same queue for jobs of one kind, whose pushes are of this kind. It keeps the urgency, the group
     /// and the policy of this handle. [`Kind`] has an example.
     ///
     /// A worker that has handlers of [kinds](crate::WorkerBuilder::on) finds the handler of a job by its kind, and a
@@ -154,7 +154,8 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
 
     /// Returns a handle of the same queue whose pushes are of this group: a tenant, an account, or whatever else must have its
     /// jobs in order, or not too many of them at a time. Any number of a group's jobs may wait. What a group means is the
-    /// queue's [rule](Self::limit), one of [`Groups`](crate::Groups); without one it has no effect.
+    /// queue's [rule](Self::limit), one of [`Groups`](crate::Groups); without one it has no effect. Calls that take jobs take
+    /// those of all groups.
     ///
     /// ```
     /// use durable_queue::{DurableQueue, Limit, When};
@@ -339,7 +340,8 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
     /// Jobs over the limit wait without hiding others: jobs of other groups and kinds go on, and the next job
     /// becomes due as soon as there is room, also after the holder of another one has died. A job that is
     /// claimed ahead counts, so no process starts a job beyond the limit. The place of a killed process is free
-    /// when its leases expire: a holder that is late is rejected once its place has been given to another job.
+    /// when its leases expire, except that a job of a group keeps its seat for its next holder. A holder that is late is
+    /// rejected once its place has been given away.
     ///
     /// ```
     /// use std::time::Duration;

@@ -310,7 +310,8 @@ pub enum Put {
     New(JobId),
     /// The key had an open job, which now has the new payload and the due time determined by the policy.
     Merged(JobId),
-    /// The key had an open job, which did not change.
+    /// The key had an open job, or, by the push's [policy](Merge), a started or a done one, which did not change. The new
+    /// payload is dropped.
     Kept(JobId),
 }
 

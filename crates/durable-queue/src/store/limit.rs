@@ -63,21 +63,26 @@ impl Limit {
 /// What the groups of a queue mean, for all processes. A job's group is a text of the application, such as a tenant or an
 /// account: see [`DurableQueue::group`](crate::DurableQueue::group). Without a rule, groups have no effect.
 ///
+/// A queue has one rule, for all its groups and all processes. Set it before the first push, at each start: the same rule again
+/// changes nothing, and another one replaces it, so during a deployment all processes should set the same. Use a queue for each
+/// rule.
+///
 /// A group's jobs that its rule keeps back *wait*: they hide no others, and cost nothing while they wait. Urgent ones go
 /// first, then those with the earliest due time, then those that were pushed first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "fifo")]
 #[doc(alias = "partition")]
 pub enum Groups {
-    /// One job of each group is held at a time, in order. A failed job is not overtaken: the others wait until it is done,
-    /// dead or cancelled. A repeating job is overtaken between its runs. A job that is reset or merged is put in line again.
+    /// One job of each group is held at a time, in order: urgent ones first, then by due time, then by push. A failed job is not
+    /// overtaken, nor one whose holder has died: the others wait until it is done, dead or cancelled, however long its
+    /// back-off is. A repeating job is overtaken between its runs. A job that is reset or merged is put in line again.
     Ordered,
     /// At most this many jobs of each group are held at a time. Zero counts as one. There is no order: a failed job is
     /// overtaken while it waits for its next attempt.
     Concurrency(u32),
     /// The groups take turns: of each group, one job is available at a time. Whenever it is claimed, the next one becomes
     /// available, behind those that are available already. So a group's thousands of jobs do not precede another's
-    /// single one.
+    /// single one. Any number of a group's jobs may run at the same time; what takes turns are starts, not run times.
     Fair,
 }
 
