@@ -107,6 +107,16 @@ pub fn spawn_service(
     spawn_thread(options, body)
 }
 
+/// Makes the calling thread one like those of [`spawn_service`], for a worker of a pool that serves a library. It may
+/// have handled a signal before.
+pub fn become_service() {
+    #[cfg(not(anthill_loom))]
+    {
+        std::mem::forget(crate::service::Blocked::new());
+        crate::service::take_scheduling_of_process();
+    }
+}
+
 /// Runs `body`, which is everything the calling thread does, and calls `last` as the thread's last
 /// act: after the thread-locals that `body` created have been dropped.
 ///

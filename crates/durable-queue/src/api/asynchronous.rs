@@ -22,7 +22,7 @@ use crate::store::limit::Limit;
 use crate::store::payload::Payload;
 use crate::store::time::{StoreTime, When};
 use crate::store::{DeadJob, ListedJob, Result, Store, StoreStats};
-use crate::threads::call::{CallFuture, answer_of};
+use crate::threads::call::{CallFuture, call_on, refused};
 use crate::threads::reply::Reply;
 
 type PushFuture<R, V> = CallFuture<Result<R, PushError<V>>>;
@@ -284,21 +284,15 @@ impl<S: Store> Shared<S> {
         if self.control.is_forked() {
             return Err(StoreError::new(ErrorKind::Forked));
         }
-        let reply = Reply::new();
-        let job = {
-            let mut parts = Some((Arc::clone(&self), call, Arc::clone(&reply)));
-            move |may: Result<()>| {
-                let (shared, call, reply) = parts.take().expect("a call is made once");
-                let answer = may.and_then(|()| called(|| call(&shared)));
-                // USER CODE: the drop of the last handle of the store. Before the answer, after which the caller
-                // may expect that the store is gone.
-                drop_quietly(shared);
-                reply.give(answer);
-                false
-            }
+        let threads = self.calls.clone();
+        let call = move || {
+            let answer = called(|| call(&self));
+            // USER CODE: the drop of the last handle of the store. Before the answer, after which the caller may
+            // expect that the store is gone.
+            drop_quietly(self);
+            answer
         };
-        let ticket = self.calls.submit(Box::new(job));
-        answer_of(&reply, &*self.calls, ticket).await
+        call_on(&threads, call).await
     }
 
     /// Inserts a job, together with those of other threads and futures if possible.
@@ -320,7 +314,7 @@ impl<S: Store> Shared<S> {
         });
         let reply = Reply::new();
         let ticket = self.pushes.enqueue(job, Arc::clone(&reply), &self);
-        let answer = answer_of(&reply, &self.pushes, ticket).await;
+        let answer = self.pushes.answer(&reply, ticket).await;
         if let Some((observer, kind, begun)) = begun {
             let took = self.control.clock.now().saturating_duration_since(begun);
             observer.pushed(kind.as_deref(), 1, took, &answer);
@@ -353,13 +347,15 @@ impl<S: Store> Pushes for Arc<Shared<S>> {
 
     fn summon(&self) {
         let shared = Arc::clone(self);
-        self.calls.submit(Box::new(move |may| match may {
-            Ok(()) => shared.pushes.lead_futures(&shared),
-            Err(error) => {
-                shared.pushes.refuse(&error);
-                false
+        // Behind the calls that wait.
+        let lead = move || {
+            if shared.pushes.lead_futures(&shared) {
+                shared.summon();
             }
-        }));
+        };
+        if let Err(error) = self.calls.submit(lead) {
+            self.pushes.refuse(&refused(error));
+        }
     }
 }
 
@@ -386,19 +382,34 @@ impl Control {
 
 #[cfg(all(test, not(anthill_loom)))]
 mod tests {
-    use std::sync::atomic::Ordering::SeqCst;
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
     use std::time::Duration;
 
     use testkit::block_on;
 
     use super::*;
+    use crate::Threads;
     use crate::engine::stub::Stub;
+    use crate::threads::call::call_threads;
+    use crate::threads::clock::SharedClock;
 
     #[testkit::test]
     fn a_refused_thread_is_an_error_of_the_call_with_the_value() {
-        let queue: DurableQueue<String, _> = DurableQueue::new("queue", Stub);
-        let refuses = &queue.shared().calls.refuses;
-        refuses.store(true, SeqCst);
+        let refuses = Arc::new(AtomicBool::new(true));
+        let gate = {
+            let refuses = Arc::clone(&refuses);
+            move || {
+                let refusal = || std::io::Error::other("the test allows no threads");
+                (!refuses.load(SeqCst)).then_some(()).ok_or_else(refusal)
+            }
+        };
+        let clock = SharedClock::default();
+        let calls = call_threads(clock.clone())
+            .thread_gate(gate)
+            .build()
+            .unwrap();
+        let builder = DurableQueue::<String, _>::builder("queue", Stub);
+        let queue = builder.threads(Threads::of(clock, calls)).build().unwrap();
         let value = || "job".to_owned();
         for _ in 0..3 {
             let failed = block_on(queue.push_async(value(), When::NOW)).unwrap_err();

@@ -81,7 +81,6 @@ impl<T: Payload, S: Store> DurableQueue<T, S> {
         policy: Policy,
         threads: Threads,
     ) -> Self {
-        threads.calls.enter();
         let shared = Shared {
             store,
             name,
@@ -594,7 +593,6 @@ impl<S: Store> Shared<S> {
 impl<S: Store> Drop for Owner<S> {
     fn drop(&mut self) {
         self.0.control.close(None);
-        self.0.calls.leave();
     }
 }
 

@@ -16,16 +16,18 @@
 //! 3. A job that the store rejects does not make other jobs fail.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::poll_fn;
+use std::mem;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
-use sync_shim::Mutex;
 use sync_shim::foreign::{discard, guarded};
+use sync_shim::waiter::Waiter;
+use sync_shim::{Mutex, Process};
 
 use crate::error::{CarriedOut, ErrorKind, StoreError};
 use crate::store::Result;
 use crate::store::job::{NewJob, OwnedJob, Put};
-use crate::threads::call::{Line, Ticket};
 use crate::threads::reply::Reply;
 
 /// More than one, so that a call whose connection hangs does not block all pushes.
@@ -35,6 +37,9 @@ const MOST: usize = 100;
 /// Maximum total payload of a call in bytes, so that a call does not exceed the limits of a store. A larger
 /// job is sent alone and not copied.
 const BYTES: usize = 1 << 20;
+
+/// Identifies a queued push. Later ones have greater tickets.
+type Ticket = u64;
 
 /// What leaders need of a queue.
 pub(crate) trait Pushes {
@@ -141,7 +146,7 @@ impl Combiner {
         }
     }
 
-    /// Enqueues a future's push, which must be [combinable](Self::combines). Its result is given to `reply`, unless it is [withdrawn](Line::withdraw).
+    /// Enqueues a future's push, which must be [combinable](Self::combines). Its result is given to `reply`, unless it is withdrawn.
     pub(crate) fn enqueue(
         &self,
         job: OwnedJob,
@@ -158,6 +163,35 @@ impl Combiner {
             pushes.summon();
         }
         ticket
+    }
+
+    /// Waits for the result of a future's push. Dropped before that, it withdraws the push, if no leader has dequeued it.
+    pub(crate) async fn answer(&self, reply: &Reply<Result<Put>>, ticket: Ticket) -> Result<Put> {
+        struct Withdraws<'a>(&'a Combiner, Ticket, Process);
+        impl Drop for Withdraws<'_> {
+            fn drop(&mut self) {
+                let Self(combiner, ticket, process) = self;
+                if process.is_current() {
+                    combiner.withdraw(*ticket);
+                }
+            }
+        }
+        let process = Process::current();
+        let withdraws = Withdraws(self, ticket, process);
+        let answer = poll_fn(|context| {
+            // In a forked child no answer comes, and the fork may have left the lock held.
+            process.check(StoreError::new(ErrorKind::Forked))?;
+            // USER CODE: the waker's clone. Before the lock is taken. A panic is the poller's, and withdraws the push.
+            reply.look(Waiter::Task(context.waker().clone()))
+        });
+        let answer = answer.await;
+        mem::forget(withdraws); // It has been dequeued.
+        answer
+    }
+
+    fn withdraw(&self, ticket: Ticket) {
+        let withdrawn = self.state.lock().line.remove(&ticket);
+        drop(withdrawn); // After the unlock: a payload may be large.
     }
 
     /// Makes one call for the thread's own push, with queued ones.
@@ -231,13 +265,6 @@ impl Combiner {
     }
 }
 
-impl Line for Combiner {
-    fn withdraw(&self, ticket: Ticket) {
-        let withdrawn = self.state.lock().line.remove(&ticket);
-        drop(withdrawn); // After the unlock: a payload may be large.
-    }
-}
-
 impl State {
     /// Makes the caller a leader, if there is room for one.
     fn leads(&mut self) -> bool {
@@ -299,7 +326,7 @@ impl State {
         match self.hand_over() {
             Next::CallThread => {
                 self.leaders -= 1;
-                (Next::Nobody, std::mem::take(&mut self.line))
+                (Next::Nobody, mem::take(&mut self.line))
             }
             next => (next, BTreeMap::new()),
         }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use pool_core::Pool;
 use sync_shim::Mutex;
 
 use crate::engine::combine::Combiner;
 use crate::engine::config::{Config, Policy};
 use crate::engine::control::Control;
-use crate::threads::call::CallThreads;
 
 pub(crate) struct Shared<S> {
     // USER CODE: each call of the store. No lock is held. The pump and call threads call it through `pump::called`,
@@ -18,7 +18,8 @@ pub(crate) struct Shared<S> {
     pub(crate) policy: Arc<Policy>,
     pub(crate) config: Config,
     pub(crate) pushes: Combiner,
-    pub(crate) calls: Arc<CallThreads>,
+    /// The call threads.
+    pub(crate) calls: Pool,
     /// Held while the pump is started: other calls wait for the outcome.
     pub(crate) starting: Mutex<()>,
 }

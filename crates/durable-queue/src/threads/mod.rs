@@ -8,9 +8,10 @@ pub(crate) mod reply;
 use std::fmt;
 use std::sync::Arc;
 
+use pool_core::Pool;
 use sync_shim::{Clock, Process};
 
-use crate::threads::call::CallThreads;
+use crate::threads::call::call_threads;
 use crate::threads::clock::SharedClock;
 use crate::threads::pumps::Pumps;
 
@@ -22,7 +23,7 @@ use crate::threads::pumps::Pumps;
 /// [`Builder::threads`](crate::Builder::threads).
 ///
 /// Threads start on demand. Pump threads end with the last queue that has taken jobs; call threads end after
-/// [`CALL_KEEP_ALIVE`](crate::internals::CALL_KEEP_ALIVE), or with the last queue. A process that only pushes, on its own
+/// [`CALL_KEEP_ALIVE`](crate::internals::CALL_KEEP_ALIVE) without a call, or when the last queue and the store are dropped. A process that only pushes, on its own
 /// threads, has none of them.
 ///
 /// # Limits
@@ -47,7 +48,7 @@ use crate::threads::pumps::Pumps;
 #[derive(Clone)]
 pub struct Threads {
     pub(crate) clock: SharedClock,
-    pub(crate) calls: Arc<CallThreads>,
+    pub(crate) calls: Pool,
     pub(crate) pumps: Arc<Pumps>,
     process: Process,
 }
@@ -67,8 +68,13 @@ impl Threads {
     }
 
     fn by(clock: SharedClock) -> Self {
+        let calls = call_threads(clock.clone()).build();
+        Self::of(clock, calls.expect("no worker is started ahead"))
+    }
+
+    pub(crate) fn of(clock: SharedClock, calls: Pool) -> Self {
         Self {
-            calls: CallThreads::new(clock.clone()),
+            calls,
             pumps: Pumps::new(clock.clone()),
             clock,
             process: Process::current(),

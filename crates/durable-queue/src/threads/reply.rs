@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Wake};
 
 use sync_shim::foreign::drop_quietly;
 use sync_shim::waiter::Waiter;
@@ -61,6 +61,13 @@ impl<A: Clone> Reply<A> {
         // USER CODE: the drop of a waker that is stale or not needed. A panic must not cost the answer.
         drop_quietly(waiter);
         found
+    }
+}
+
+/// As a waker, it gives the answer.
+impl Wake for Reply<()> {
+    fn wake(self: Arc<Self>) {
+        self.give(());
     }
 }
 
