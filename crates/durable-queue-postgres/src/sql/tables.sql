@@ -142,3 +142,9 @@ CREATE INDEX done_key ON SCHEMA.done (queue, key, id) WHERE key IS NOT NULL;
 
 -- `version` has written the tables; `oldest` may use them.
 CREATE TABLE SCHEMA.version (version integer NOT NULL, oldest integer NOT NULL);
+
+-- The limits of a queue's kinds: see `kind_limit`. Of those with a maximum: the numbers of all leases, and of expired ones.
+CREATE TYPE SCHEMA.limiter AS (
+    ids bigint[], kinds text[], mosts bigint[], pauses bigint[], slacks bigint[], filled bigint[], held bigint[],
+    dead bigint[]
+);

@@ -169,6 +169,61 @@ BEGIN
 END
 $$;
 
+-- Carries out, in order, those settles of a turn that `settle_many` has not. Adds to what it has returned. `o_early`: failed
+-- starts that are only early. `o_back`: the earliest time at which a returned job can be claimed. `o_calls`: see `turn`.
+CREATE OR REPLACE FUNCTION SCHEMA.settle_each(
+    p_queue bigint, p_now bigint, p_kept bigint, p_apart boolean, p_acts smallint[], p_ids bigint[], p_tokens uuid[],
+    p_times bigint[], p_delays boolean[], p_errors text[], p_failures text[],
+    INOUT p_done integer[], INOUT p_groups text[], INOUT p_seats bigint[],
+    OUT o_early integer[], OUT o_back bigint, OUT o_calls boolean
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_each record;
+    v_is_done boolean;
+    v_groups text[];
+    v_seats bigint[];
+BEGIN
+    o_early := '{}';
+    o_back := 9223372036854775807;
+    o_calls := false;
+    FOR v_each IN
+        SELECT * FROM unnest(p_acts, p_ids, p_tokens, p_times, p_delays, p_errors, p_failures) WITH ORDINALITY
+            AS a(act, id, token, time, delay, error, failures, ord)
+        WHERE a.ord <> ALL (p_done)
+        ORDER BY a.ord
+    LOOP
+        v_is_done := false;
+        IF v_each.act > 2 THEN
+            SELECT s.* INTO v_is_done, v_groups, v_seats
+            FROM SCHEMA.settle(p_now, v_each.act, v_each.id, v_each.token, v_each.time, v_each.delay, v_each.error,
+                v_each.failures, p_kept) s;
+        ELSIF NOT p_apart THEN
+            SELECT cardinality(s.o_done) > 0, s.o_groups, s.o_seats INTO v_is_done, v_groups, v_seats
+            FROM SCHEMA.settle_many(p_queue, p_now, ARRAY[v_each.act], ARRAY[v_each.id], ARRAY[v_each.token],
+                ARRAY[v_each.time]) s;
+        END IF;
+        IF v_is_done THEN
+            p_done := p_done || v_each.ord::integer;
+            p_groups := p_groups || v_groups;
+            p_seats := p_seats || v_seats;
+            IF v_each.act > 2 THEN
+                SELECT least(o_back, min(j.due)),
+                    -- A push during the run has set an earlier time than the holder knows.
+                    o_calls OR coalesce(v_each.act = 6
+                        AND min(j.due) < SCHEMA.resolve(p_now, v_each.time, v_each.delay), false)
+                INTO o_back, o_calls
+                FROM SCHEMA.job j WHERE j.id = v_each.id;
+            END IF;
+        ELSIF v_each.act = 0 AND EXISTS (
+            SELECT FROM SCHEMA.job j WHERE j.id = v_each.id AND j.token = v_each.token)
+        THEN
+            o_early := o_early || v_each.ord::integer;
+        END IF;
+    END LOOP;
+END
+$$;
+
 -- Returns the first job of each index from the floor on: see `turn`. Locks no rows. For free and urgent
 -- jobs, also the ids.
 CREATE OR REPLACE FUNCTION SCHEMA.firsts(
@@ -331,12 +386,12 @@ DECLARE
     v_done integer[] := '{}';
     v_early integer[] := '{}';
     v_each record;
-    v_is_done boolean;
-    v_left text[];
-    v_left_seats bigint[];
     v_begun bigint := 0;
     v_ahead bigint := 0;
     v_rooms bigint[] := p_rooms;
+    v_until bigint;
+    v_begins boolean;
+    v_room bigint;
     v_more bigint;
     v_short boolean := false;
     v_back bigint := c_never;
@@ -367,45 +422,20 @@ BEGIN
     END IF;
     o_calls := false;
     IF p_apart AND cardinality(p_acts) > 0 THEN
-        SELECT s.* INTO v_done, v_groups, v_seats
-        FROM SCHEMA.settle_many(v_queue, v_now, p_acts, p_ids, p_tokens, p_times) s;
+        v_each := SCHEMA.settle_many(v_queue, v_now, p_acts, p_ids, p_tokens, p_times);
+        v_done := v_each.o_done;
+        v_groups := v_each.o_groups;
+        v_seats := v_each.o_seats;
     END IF;
-    -- All others, in order. Also finds out which failed starts are only early.
     IF cardinality(v_done) < cardinality(p_acts) THEN
-        FOR v_each IN
-            SELECT * FROM unnest(p_acts, p_ids, p_tokens, p_times, p_delays, p_errors, p_failures) WITH ORDINALITY
-                AS a(act, id, token, time, delay, error, failures, ord)
-            WHERE a.ord <> ALL (v_done)
-            ORDER BY a.ord
-        LOOP
-            v_is_done := false;
-            IF v_each.act > 2 THEN
-                SELECT s.* INTO v_is_done, v_left, v_left_seats
-                FROM SCHEMA.settle(v_now, v_each.act, v_each.id, v_each.token, v_each.time, v_each.delay, v_each.error,
-                    v_each.failures, v_kept) s;
-            ELSIF NOT p_apart THEN
-                SELECT cardinality(s.o_done) > 0, s.o_groups, s.o_seats INTO v_is_done, v_left, v_left_seats
-                FROM SCHEMA.settle_many(v_queue, v_now, ARRAY[v_each.act], ARRAY[v_each.id], ARRAY[v_each.token],
-                    ARRAY[v_each.time]) s;
-            END IF;
-            IF v_is_done THEN
-                v_done := v_done || v_each.ord::integer;
-                v_groups := v_groups || v_left;
-                v_seats := v_seats || v_left_seats;
-                IF v_each.act > 2 THEN
-                    SELECT least(v_back, min(j.due)),
-                        -- A push during the run has set an earlier time than the holder knows.
-                        o_calls OR coalesce(v_each.act = 6
-                            AND min(j.due) < SCHEMA.resolve(v_now, v_each.time, v_each.delay), false)
-                    INTO v_back, o_calls
-                    FROM SCHEMA.job j WHERE j.id = v_each.id;
-                END IF;
-            ELSIF v_each.act = 0 AND EXISTS (
-                SELECT FROM SCHEMA.job j WHERE j.id = v_each.id AND j.token = v_each.token)
-            THEN
-                v_early := v_early || v_each.ord::integer;
-            END IF;
-        END LOOP;
+        v_each := SCHEMA.settle_each(v_queue, v_now, v_kept, p_apart, p_acts, p_ids, p_tokens, p_times, p_delays, p_errors,
+            p_failures, v_done, v_groups, v_seats);
+        v_done := v_each.p_done;
+        v_groups := v_each.p_groups;
+        v_seats := v_each.p_seats;
+        v_early := v_each.o_early;
+        v_back := v_each.o_back;
+        o_calls := v_each.o_calls;
     END IF;
     -- Jobs may have left seats of the first rule, which has been set since this turn began.
     v_limited := v_limited OR (cardinality(v_groups) > 0) IS TRUE;
@@ -461,28 +491,15 @@ BEGIN
         v_first_held := coalesce(v_first_held, c_never);
     END IF;
     IF p_token IS NOT NULL AND v_limited THEN
-        FOR v_each IN
-            SELECT * FROM SCHEMA.claim_limited(v_queue, v_now, p_token, p_urgent, p_max, p_start, p_ahead, p_horizon,
-                p_lease, ARRAY[v_free, v_free_id, v_urgent, v_urgent_id, v_held], p_listed, p_rooms) c
-        LOOP
-            EXIT WHEN v_each.o_id IS NULL;
-            RETURN QUERY
-            SELECT v_each.o_id, v_each.o_at, v_each.o_started, v_each.o_attempts, v_each.o_key, v_each.o_payload,
-                v_each.o_schedule, v_each.o_urgent, v_each.o_kind, v_each.o_options, v_each.o_failures,
-                v_each.o_cancelled, NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
-                NULL::boolean, NULL::bigint[];
-            v_begun := v_begun + v_each.o_started::integer;
-            v_ahead := v_ahead + (NOT v_each.o_started)::integer;
-        END LOOP;
-        v_rooms := v_each.o_options::bigint[];
-        -- A claim that has parked too many jobs has not seen the later ones.
-        v_short := NOT v_each.o_started
-            AND (v_begun < least(p_start, p_max) OR p_start = 0 AND v_ahead < least(p_ahead, p_max));
-        SELECT * INTO v_called FROM SCHEMA.call_parked(v_queue, v_now) c;
-        v_short := v_short AND (v_called.o_back IS NULL OR v_each.o_cancelled);
-        v_missed := v_missed OR v_called.o_missed OR v_each.o_urgent;
-        o_calls := o_calls OR v_each.o_attempts > 0;
-        v_back := least(v_called.o_back, v_each.o_at);
+        v_each := SCHEMA.claim_limited(v_queue, v_now, p_token, p_urgent, p_max, p_start, p_ahead, p_horizon, p_lease,
+            ARRAY[v_free, v_free_id, v_urgent, v_urgent_id, v_held], p_listed, p_rooms);
+        v_rooms := v_each.p_rooms;
+        v_begun := v_each.o_begun;
+        v_ahead := v_each.o_ahead;
+        v_short := v_each.o_short;
+        v_missed := v_missed OR v_each.o_missed;
+        o_calls := o_calls OR v_each.o_calls;
+        v_back := v_each.o_back;
         IF v_back <= v_free THEN
             v_free := v_back;
             v_free_id := 0;
@@ -498,108 +515,69 @@ BEGIN
         v_begun := v_each.o_begun;
         v_ahead := v_each.o_ahead;
         v_short := v_begun < least(p_start, p_max) OR p_start = 0 AND v_ahead < least(p_ahead, p_max);
+    ELSIF p_token IS NOT NULL THEN
+        -- Urgent jobs first, to start or, if there may be more of them, ahead. Then free ones, and those whose leases have ended.
+        -- The same snapshot shows that the
+        -- queue is not paused, so no job pushed after a pause is claimed. Rows are locked where they are
+        -- found, and updated in place, without a search by id. A row that was updated since the snapshot has
+        -- moved: it is locked but not claimed, and the claim returns fewer jobs.
+        v_until := SCHEMA.after(v_now, p_lease);
+        FOR v_step IN 1..4 LOOP
+            v_begins := v_step IN (1, 3);
+            v_room := CASE WHEN v_step < 3 AND NOT p_urgent OR v_step = 2 AND v_begun < least(p_start, p_max) THEN 0
+                WHEN v_begins THEN least(p_start, p_max) - v_begun ELSE least(p_ahead, p_max - v_begun) - v_ahead END;
+            CONTINUE WHEN v_room <= 0;
+            IF v_step < 3 THEN
+                RETURN QUERY
+                UPDATE SCHEMA.job j SET token = p_token, started = v_begins, attempts = j.attempts + v_begins::integer,
+                    due = CASE WHEN v_begins THEN v_until ELSE greatest(j.at, v_until) END,
+                    run = CASE WHEN v_begins AND j.key IS NOT NULL THEN j.id ELSE j.run END
+                WHERE j.ctid = ANY (ARRAY(
+                    SELECT j.ctid FROM SCHEMA.job j
+                    WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = v_queue AND NOT q.paused AND NOT q.limited)
+                        AND j.urgent AND j.due <= v_now AND (j.due, j.id) >= (v_urgent, v_urgent_id)
+                    ORDER BY j.due, j.id LIMIT v_room FOR UPDATE SKIP LOCKED
+                ))
+                RETURNING j.id, j.at, j.started, j.attempts, j.key, j.payload, j.schedule, j.urgent, j.kind, j.options,
+                    j.failures, j.cancelled, NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint,
+                    NULL::boolean, NULL::boolean, NULL::bigint[];
+            ELSIF v_first_held <= v_now THEN
+                RETURN QUERY
+                SELECT c.*, NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
+                    NULL::boolean, NULL::bigint[]
+                FROM SCHEMA.claim_ended(v_queue, v_now, p_token, v_begins, v_room, CASE WHEN v_begins THEN v_now ELSE SCHEMA.after(v_now, p_horizon) END,
+                    p_lease, v_free, v_free_id, v_held) c;
+            ELSE
+                RETURN QUERY
+                UPDATE SCHEMA.job j SET token = p_token, started = v_begins, attempts = j.attempts + v_begins::integer,
+                    due = CASE WHEN v_begins THEN v_until ELSE greatest(j.at, v_until) END,
+                    run = CASE WHEN v_begins AND j.key IS NOT NULL THEN j.id ELSE j.run END
+                WHERE j.ctid = ANY (ARRAY(
+                    SELECT j.ctid FROM SCHEMA.job j
+                    WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q WHERE q.id = v_queue AND NOT q.paused AND NOT q.limited)
+                        AND j.token IS NULL AND j.due <= CASE WHEN v_begins THEN v_now ELSE SCHEMA.after(v_now, p_horizon) END
+                        AND (j.due, j.id) >= (v_free, v_free_id)
+                    ORDER BY j.due, j.id LIMIT v_room FOR UPDATE SKIP LOCKED
+                ))
+                RETURNING j.id, j.at, j.started, j.attempts, j.key, j.payload, j.schedule, j.urgent, j.kind, j.options,
+                    j.failures, j.cancelled, NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint,
+                    NULL::boolean, NULL::boolean, NULL::bigint[];
+            END IF;
+            GET DIAGNOSTICS v_more = ROW_COUNT;
+            IF v_begins THEN
+                v_begun := v_begun + v_more;
+            ELSE
+                v_ahead := v_ahead + v_more;
+            END IF;
+        END LOOP;
+        v_short := v_begun < least(p_start, p_max) OR p_start = 0 AND v_ahead < least(p_ahead, p_max);
+    END IF;
+    IF p_token IS NOT NULL AND (v_limited OR p_listed IS NOT NULL) THEN
         RETURN QUERY
         SELECT j.id, j.at, j.started, j.attempts, j.key, j.payload, j.schedule, j.urgent, j.kind, j.options,
             j.failures, j.cancelled, NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
             NULL::boolean, NULL::bigint[]
         FROM SCHEMA.job j WHERE j.ctid = ANY (v_each.o_places);
-    ELSIF p_token IS NOT NULL THEN
-        -- Claims and starts due jobs, including those with expired leases. The same snapshot shows that the
-        -- queue is not paused, so no job pushed after a pause is claimed. Rows are locked where they are
-        -- found, and updated in place, without a search by id. A row that was updated since the snapshot has
-        -- moved: it is locked but not claimed, and the claim returns fewer jobs.
-        IF p_urgent AND least(p_start, p_max) > 0 THEN
-            RETURN QUERY
-            UPDATE SCHEMA.job j SET token = p_token, due = SCHEMA.after(v_now, p_lease), started = true,
-                attempts = j.attempts + 1, run = CASE WHEN j.key IS NULL THEN 0 ELSE j.id END
-            WHERE j.ctid = ANY (ARRAY(
-                SELECT j.ctid FROM SCHEMA.job j
-                WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q
-                    WHERE q.id = v_queue AND NOT q.paused AND NOT q.limited)
-                    AND j.urgent AND j.due <= v_now AND (j.due, j.id) >= (v_urgent, v_urgent_id)
-                ORDER BY j.due, j.id LIMIT least(p_start, p_max) FOR UPDATE SKIP LOCKED
-            ))
-            RETURNING j.id, j.at, true, j.attempts, j.key, j.payload, j.schedule, j.urgent, j.kind,
-                j.options, j.failures, j.cancelled,
-                NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
-                NULL::boolean, NULL::bigint[];
-            GET DIAGNOSTICS v_begun = ROW_COUNT;
-        END IF;
-        -- Otherwise there are no more urgent jobs.
-        IF p_urgent AND v_begun = least(p_start, p_max) AND least(p_ahead, p_max - v_begun) > 0 THEN
-            RETURN QUERY
-            UPDATE SCHEMA.job j SET token = p_token, started = false,
-                due = greatest(j.at, SCHEMA.after(v_now, p_lease))
-            WHERE j.ctid = ANY (ARRAY(
-                SELECT j.ctid FROM SCHEMA.job j
-                WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q
-                    WHERE q.id = v_queue AND NOT q.paused AND NOT q.limited)
-                    AND j.urgent AND j.due <= v_now AND (j.due, j.id) >= (v_urgent, v_urgent_id)
-                ORDER BY j.due, j.id LIMIT least(p_ahead, p_max - v_begun) FOR UPDATE SKIP LOCKED
-            ))
-            RETURNING j.id, j.at, false, j.attempts, j.key, j.payload, j.schedule, j.urgent, j.kind,
-                j.options, j.failures, j.cancelled,
-                NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
-                NULL::boolean, NULL::bigint[];
-            GET DIAGNOSTICS v_ahead = ROW_COUNT;
-        END IF;
-        -- Then all other due jobs.
-        IF least(p_start, p_max) - v_begun > 0 THEN
-            IF v_first_held <= v_now THEN
-                RETURN QUERY
-                SELECT c.*, NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
-                    NULL::boolean, NULL::bigint[]
-                FROM SCHEMA.claim_ended(v_queue, v_now, p_token, true, least(p_start, p_max) - v_begun,
-                    v_now, p_lease, v_free, v_free_id, v_held) c;
-            ELSE
-                RETURN QUERY
-                UPDATE SCHEMA.job j SET token = p_token, due = SCHEMA.after(v_now, p_lease), started = true,
-                    attempts = j.attempts + 1, run = CASE WHEN j.key IS NULL THEN 0 ELSE j.id END
-                WHERE j.ctid = ANY (ARRAY(
-                    SELECT j.ctid FROM SCHEMA.job j
-                    WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q
-                    WHERE q.id = v_queue AND NOT q.paused AND NOT q.limited)
-                        AND j.token IS NULL AND j.due <= v_now AND (j.due, j.id) >= (v_free, v_free_id)
-                    ORDER BY j.due, j.id LIMIT least(p_start, p_max) - v_begun FOR UPDATE SKIP LOCKED
-                ))
-                RETURNING j.id, j.at, true, j.attempts, j.key, j.payload, j.schedule, j.urgent, j.kind,
-                    j.options, j.failures, j.cancelled,
-                    NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
-                    NULL::boolean, NULL::bigint[];
-            END IF;
-            GET DIAGNOSTICS v_more = ROW_COUNT;
-            v_begun := v_begun + v_more;
-            v_short := v_begun < least(p_start, p_max);
-        END IF;
-        -- Then jobs that fall due by the horizon and are not leased, or whose leases have expired.
-        IF least(p_ahead, p_max - v_begun) - v_ahead > 0 THEN
-            IF v_first_held <= v_now THEN
-                RETURN QUERY
-                SELECT c.*, NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
-                    NULL::boolean, NULL::bigint[]
-                FROM SCHEMA.claim_ended(v_queue, v_now, p_token, false, least(p_ahead, p_max - v_begun) - v_ahead,
-                    SCHEMA.after(v_now, p_horizon), p_lease, v_free, v_free_id, v_held) c;
-            ELSE
-                RETURN QUERY
-                UPDATE SCHEMA.job j SET token = p_token, started = false,
-                    due = greatest(j.at, SCHEMA.after(v_now, p_lease))
-                WHERE j.ctid = ANY (ARRAY(
-                    SELECT j.ctid FROM SCHEMA.job j
-                    WHERE j.queue = (SELECT q.id FROM SCHEMA.queue q
-                    WHERE q.id = v_queue AND NOT q.paused AND NOT q.limited)
-                        AND j.token IS NULL AND j.due <= SCHEMA.after(v_now, p_horizon)
-                        AND (j.due, j.id) >= (v_free, v_free_id)
-                    ORDER BY j.due, j.id LIMIT least(p_ahead, p_max - v_begun) - v_ahead FOR UPDATE SKIP LOCKED
-                ))
-                RETURNING j.id, j.at, false, j.attempts, j.key, j.payload, j.schedule, j.urgent, j.kind,
-                    j.options, j.failures, j.cancelled,
-                    NULL::integer[], NULL::integer[], NULL::bigint, NULL::bigint, NULL::boolean,
-                    NULL::boolean, NULL::bigint[];
-            END IF;
-            GET DIAGNOSTICS v_more = ROW_COUNT;
-            v_ahead := v_ahead + v_more;
-            v_short := v_short OR p_start = 0 AND v_ahead < least(p_ahead, p_max);
-        END IF;
     END IF;
     IF p_token IS NOT NULL THEN
         IF p_floor IS NULL AND NOT v_limited AND v_ahead = 0 AND v_first_held > v_now THEN

@@ -209,10 +209,10 @@ fn a_turn_that_claims_nothing_knows_the_end_of_a_lease_that_was_made_during_it()
     let id = pushed(store, JOB);
     database.sql("SELECT SCHEMA.listen('queue')");
     let turn = database.get::<String>("SELECT pg_get_functiondef('SCHEMA.turn'::regproc)");
-    let urgent = "IF p_urgent AND least(p_start, p_max) > 0 THEN";
-    assert!(turn.contains(urgent));
+    let claims = "FOR v_step IN 1..4 LOOP";
+    assert!(turn.contains(claims));
     let pause = "PERFORM pg_advisory_xact_lock(hashtext('SCHEMA'));";
-    database.sql(&turn.replace(urgent, &format!("{pause} {urgent}")));
+    database.sql(&turn.replace(claims, &format!("{pause} {claims}")));
     let other = || database.sql(&of(id, CLAIM));
     let turn = |store: &PostgresStore| store.turn("queue", &[], Some(claim())).unwrap();
     let turn = during(&database, &pause.replace("PERFORM", "SELECT"), other, turn);
