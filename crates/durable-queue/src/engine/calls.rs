@@ -47,6 +47,18 @@ impl Wanted {
     }
 }
 
+/// Wish of a worker that takes spare jobs: so that its handlers need not wait for a claim, it is on its way before the last
+/// spare job is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refill {
+    /// Number of spare jobs that are left when it is time for a claim.
+    pub(crate) low: usize,
+    /// Number of jobs to claim.
+    pub(crate) more: usize,
+    /// When they are released.
+    pub(crate) patience: Duration,
+}
+
 /// Identifies a call. Later calls have greater tickets.
 pub(crate) type Ticket = u64;
 
@@ -58,6 +70,8 @@ pub(crate) struct Calls {
     /// By their ids, [`ANY`] first.
     lanes: Vec<Lanes>,
     spares: VecDeque<Spare>,
+    /// The last wish that no claim has taken into account.
+    refill: Option<Refill>,
     /// When to look at the spare jobs.
     look_at: Option<Instant>,
     changes: u64,
@@ -70,6 +84,8 @@ pub(crate) struct Demand {
     pub(crate) jobs: usize,
     /// The kinds of these jobs, and the maximum of each. `None`: any.
     pub(crate) kinds: Option<Vec<(&'static str, usize)>>,
+    /// A wish for spare jobs, which are among `jobs`.
+    pub(crate) refill: Option<Refill>,
 }
 
 /// A started job without a call.
@@ -108,6 +124,7 @@ impl Calls {
             next: 0,
             lanes: vec![Lanes::any()],
             spares: VecDeque::new(),
+            refill: None,
             look_at: None,
             changes: 0,
         }
@@ -131,12 +148,16 @@ impl Calls {
     }
 
     /// Calls for any jobs go first: what they leave is known to the next claim, which is for the kinds of the others.
-    pub(crate) fn demand(&self) -> Demand {
-        let any = self.lanes[ANY].most;
+    ///
+    /// A wish for spare jobs is for one claim.
+    pub(crate) fn demand(&mut self) -> Demand {
+        let refill = self.refill.take();
+        let any = self.lanes[ANY].most + refill.map_or(0, |refill| refill.more);
         if any > 0 {
             return Demand {
                 jobs: any,
                 kinds: None,
+                refill,
             };
         }
         let mut demand = Demand::default();
@@ -172,6 +193,7 @@ impl Calls {
             jobs.push(job);
         }
         if jobs.is_empty() {
+            self.refill = None; // The call wants spare jobs, too.
             self.add_demand(lanes, wanted);
             let given = Vec::new();
             let call = Waiting {
@@ -217,6 +239,17 @@ impl Calls {
         Some(job)
     }
 
+    /// Asks for more spare jobs if few are left and no call waits. Returns whether it does. Jobs of a worker's kinds are not
+    /// claimed in advance: its handlers may hang.
+    pub(crate) fn refill(&mut self, lanes: LanesId, refill: Refill) -> bool {
+        let is_low = lanes == ANY && self.waiting.is_empty() && self.spares.len() <= refill.low;
+        if is_low {
+            self.refill = Some(refill);
+            self.changes += 1;
+        }
+        is_low
+    }
+
     /// A job of a worker has ended, after `took`. Returns whether waiting calls may run more than before.
     pub(crate) fn ended(
         &mut self,
@@ -250,6 +283,9 @@ impl Calls {
         let spares = mem::take(&mut self.spares).into_iter();
         let is_late = |spare: &Spare| all || spare.until.is_some_and(|until| until <= now);
         let (late, kept) = spares.partition::<VecDeque<_>, _>(is_late);
+        if !late.is_empty() {
+            self.refill = None; // The same turn would claim them again.
+        }
         self.spares = kept;
         self.look_at = self.spares.iter().filter_map(|spare| spare.until).min();
         late.into_iter().map(|spare| spare.job).collect()
@@ -289,14 +325,19 @@ impl Calls {
     }
 
     /// Gives jobs to the calls that have waited longest, as many as each may run and wants for itself, and keeps the
-    /// spare jobs that they want in addition. Returns the rest, whose calls are gone.
+    /// spare jobs that they or `refill` want in addition. Returns the rest, whose calls are gone.
     pub(crate) fn serve(
         &mut self,
         jobs: Vec<Ready>,
+        refill: Option<Refill>,
         now: Instant,
         wakes: &mut WakeList,
     ) -> Vec<Ready> {
-        let mut given = Given::default();
+        let mut given = Given {
+            room: refill.map_or(0, |refill| refill.more),
+            patience: refill.map(|refill| refill.patience),
+            ..Given::default()
+        };
         let jobs = jobs.into_iter();
         let rest: Vec<_> = jobs
             .filter_map(|job| self.give(job, &mut given, wakes))
@@ -428,7 +469,9 @@ mod tests {
 
         /// Returns the ids of the jobs that are not wanted.
         fn serve(&mut self, jobs: Vec<Ready>) -> Vec<u64> {
-            let rest = self.0.serve(jobs, Instant::now(), &mut WakeList::new());
+            let rest = self
+                .0
+                .serve(jobs, None, Instant::now(), &mut WakeList::new());
             ids(&rest)
         }
 
@@ -445,8 +488,8 @@ mod tests {
             }
         }
 
-        fn demand(&self) -> (usize, Option<Vec<(&'static str, usize)>>) {
-            let Demand { jobs, kinds } = self.0.demand();
+        fn demand(&mut self) -> (usize, Option<Vec<(&'static str, usize)>>) {
+            let Demand { jobs, kinds, .. } = self.0.demand();
             (jobs, kinds)
         }
     }
@@ -461,6 +504,67 @@ mod tests {
             most,
             patience: Some(MILLI * 10),
         }
+    }
+
+    const REFILL: Refill = Refill {
+        low: 2,
+        more: 6,
+        patience: MILLI,
+    };
+
+    fn jobs(ids: std::ops::RangeInclusive<u64>) -> Vec<Ready> {
+        ids.map(|id| job(id, None)).collect()
+    }
+
+    /// A world with four spare jobs.
+    fn with_spares() -> World {
+        let mut world = World::new();
+        let call = world.ask(ANY, spare(1, 5));
+        assert!(world.serve(jobs(1..=5)).is_empty());
+        assert_eq!(world.served(call).map(|jobs| jobs.len()), Some(1));
+        world
+    }
+
+    #[test]
+    fn more_spare_jobs_are_asked_for_once_before_the_last_one_is_taken() {
+        let mut world = with_spares();
+        for left in [3, 2, 1, 0] {
+            assert!(world.0.take_spare(ANY).is_some());
+            let before = world.0.changes();
+            let asks = world.0.refill(ANY, REFILL);
+            assert_eq!(asks, left <= REFILL.low, "{left} are left");
+            assert_eq!(world.0.changes() > before, asks, "the pump looks again");
+            let demand = world.0.demand();
+            assert_eq!(demand.jobs, if asks { REFILL.more } else { 0 });
+            assert_eq!(demand.refill.is_some(), asks);
+            assert_eq!(world.demand(), (0, None), "it is for one claim");
+        }
+        let now = Instant::now();
+        let rest = (world.0).serve(jobs(6..=13), Some(REFILL), now, &mut WakeList::new());
+        assert_eq!(ids(&rest), [12, 13]);
+        assert_eq!(world.serve(jobs(14..=14)), [14], "nobody has asked for it");
+        let late = world.0.late(now + REFILL.patience, false);
+        assert_eq!(ids(&late), [6, 7, 8, 9, 10, 11]);
+    }
+
+    #[test]
+    fn no_spare_jobs_are_asked_for_while_a_call_waits_or_others_are_late() {
+        let mut world = with_spares();
+        assert_eq!(ids(&world.0.late(Instant::now(), true)), [2, 3, 4, 5]);
+        assert!(world.0.refill(ANY, REFILL));
+        world.ask(ANY, spare(1, 5));
+        assert_eq!(world.demand(), (5, None), "the call asks for spare jobs");
+        assert!(!world.0.refill(ANY, REFILL));
+
+        let mut world = with_spares();
+        world.0.take_spare(ANY);
+        world.0.take_spare(ANY);
+        assert!(world.0.refill(ANY, REFILL));
+        assert_eq!(world.0.late(Instant::now(), true).len(), 2);
+        assert_eq!(world.demand(), (0, None), "they would be claimed again");
+
+        let lanes = world.0.add_lanes(Lanes::new([("a", 2)]));
+        assert!(!world.0.refill(lanes, REFILL), "both handlers may hang");
     }
 
     #[test]
@@ -573,9 +677,9 @@ mod tests {
     fn a_lane_claims_more_than_it_runs_only_if_its_jobs_are_short() {
         let mut world = World::new();
         let lanes = world.0.add_lanes(Lanes::new([("a", 2)]));
-        let room = |world: &World| world.demand().1.map(|kinds| kinds[0].1);
+        let room = |world: &mut World| world.demand().1.map(|kinds| kinds[0].1);
         let first = world.ask(lanes, spare(2, 100));
-        assert_eq!(room(&world), Some(2), "nothing is known");
+        assert_eq!(room(&mut world), Some(2), "nothing is known");
         assert!(
             world
                 .serve(vec![job(1, Some("a")), job(2, Some("a"))])
@@ -585,9 +689,9 @@ mod tests {
         let waits = world.ask(lanes, spare(1, 100));
         assert_eq!(world.demand().0, 0, "both may hang");
         world.0.ended(lanes, 0, MILLI, &mut WakeList::new());
-        assert_eq!(room(&world), Some(1 + 2 * 10));
+        assert_eq!(room(&mut world), Some(1 + 2 * 10));
         world.0.ended(lanes, 0, Duration::MAX, &mut WakeList::new());
-        assert_eq!(room(&world), Some(2));
+        assert_eq!(room(&mut world), Some(2));
         // A fixed batch is claimed in full.
         let batch = Wanted::Spare {
             own: 1,

@@ -20,7 +20,7 @@ use sync_shim::foreign::drop_quietly;
 use sync_shim::waiter::{Waiter, WakeList};
 use sync_shim::{Clock, Mutex, Parker, Process};
 
-use crate::engine::calls::{Calls, Demand, Look, Ticket, Wanted};
+use crate::engine::calls::{Calls, Demand, Look, Refill, Ticket, Wanted};
 use crate::engine::command::{Command, Ready};
 use crate::engine::lanes::{ANY, Lanes, LanesId};
 use crate::engine::stats::Counters;
@@ -216,14 +216,22 @@ impl Control {
     }
 
     /// Takes a spare job of the lanes, unless the queue is closed. Also adds `settled`, if the pump will look at the spare
-    /// jobs without being woken.
-    pub(crate) fn next_spare(&self, lanes: LanesId, settled: &mut Vec<Command>) -> Option<Ready> {
+    /// jobs without being woken, or is woken because of `refill`.
+    pub(crate) fn next_spare(
+        &self,
+        lanes: LanesId,
+        settled: &mut Vec<Command>,
+        refill: Option<Refill>,
+    ) -> Option<Ready> {
         self.section(|state, _| {
             if state.phase != Phase::Open {
                 return None;
             }
             let job = state.calls.take_spare(lanes)?;
-            if state.calls.look_at().is_some() {
+            if refill.is_some_and(|refill| state.calls.refill(lanes, refill)) {
+                state.add(settled);
+                state.sleep = None;
+            } else if state.calls.look_at().is_some() {
                 state.quiet.append(settled);
             }
             Some(job)
@@ -440,12 +448,12 @@ impl Control {
     }
 
     /// Step 5: gives started jobs to waiting calls. Returns the rest, whose calls have ended.
-    pub(crate) fn serve(&self, jobs: Vec<Ready>) -> Vec<Ready> {
+    pub(crate) fn serve(&self, jobs: Vec<Ready>, refill: Option<Refill>) -> Vec<Ready> {
         if jobs.is_empty() {
             return jobs;
         }
         let now = self.clock.now(); // Before the section: the clock is user code.
-        self.section(|state, wakes| state.calls.serve(jobs, now, wakes))
+        self.section(|state, wakes| state.calls.serve(jobs, refill, now, wakes))
     }
 
     /// Step 6: publishes a sleep that ends when an event concerns the pump: a command, a request, a close, an

@@ -32,6 +32,7 @@ use self::cancels::Cancels;
 use self::item::Item;
 use self::pause::Pause;
 use self::refusals::may_be_for_good;
+use crate::engine::calls::Refill;
 use crate::engine::command::{Command, Held, Wish};
 use crate::engine::config::{Config, Rate};
 use crate::engine::control::Orders;
@@ -76,6 +77,8 @@ struct Pump<S> {
     known: Known,
     /// The kinds of which calls want jobs, and how many of each. `None`: any.
     kinds: Option<Vec<(&'static str, usize)>>,
+    /// What workers want in addition.
+    refill: Option<Refill>,
     /// The kinds to which `known` applies. `None`: all.
     heard: Option<Vec<&'static str>>,
     /// Number of recalls: announcements that jobs may have been taken from their holder.
@@ -145,6 +148,7 @@ impl<S: Store> Pump<S> {
             quiet_since: None,
             known: Known::nothing(),
             kinds: None,
+            refill: None,
             heard: None,
             recalls: 0,
             cancels: Cancels::default(),
@@ -192,6 +196,7 @@ impl<S: Store> Pump<S> {
         self.known.announced(orders.announced);
         let quiet = self.pending.iter().filter(|it| it.can_wait).count();
         self.kinds = orders.demand.kinds;
+        self.refill = orders.demand.refill;
         self.quiet_since = (quiet > 0).then(|| self.quiet_since.unwrap_or(now));
         let store_now = self.store_now(now);
         let mut known = self.known;

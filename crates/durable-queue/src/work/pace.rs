@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 use std::time::Instant;
 
-use crate::engine::calls::Wanted;
+use crate::engine::calls::{Refill, Wanted};
 use crate::engine::config::{MOST_JOBS, SHORTEST_PATIENCE};
 use crate::engine::shared::Shared;
 
@@ -52,7 +52,7 @@ impl Pace {
         let (more, patience) = if let Some(fixed) = self.fixed {
             (fixed.get(), None)
         } else {
-            let patience = (round_trip * 4).max(SHORTEST_PATIENCE);
+            let patience = patience(round_trip);
             let is_limited = shared.config.rate.is_some();
             (self.adapt(round_trip, is_limited), Some(patience))
         };
@@ -63,17 +63,44 @@ impl Pace {
         }
     }
 
+    /// The spare jobs that end in a turn are left when those of two turns are claimed, by this many handlers with the same
+    /// pace. `None`: nothing is claimed in advance.
+    pub(crate) fn refill<S>(&mut self, handlers: usize, shared: &Shared<S>) -> Option<Refill> {
+        if self.fixed.is_some() || self.last == 0 {
+            return None;
+        }
+        let round_trip = shared.control.round_trip();
+        let each = self.adapt(round_trip, shared.config.rate.is_some());
+        let more = each.saturating_mul(handlers).min(MOST_JOBS);
+        let low = more / 2;
+        (low > 0).then(|| Refill {
+            low,
+            more: more.min(self.most_by_size().saturating_mul(handlers) - low),
+            patience: patience(round_trip),
+        })
+    }
+
+    /// Maximum number of jobs that are claimed for a handler.
+    fn most_by_size(&self) -> usize {
+        (MOST_BYTES / self.size.max(1)).max(1)
+    }
+
     /// Number of jobs that end in about two turns.
     fn adapt(&mut self, round_trip: Duration, is_limited: bool) -> usize {
         let span = u64::try_from(2 * round_trip.as_nanos()).unwrap_or(u64::MAX);
         let in_time = self.took.map_or(0, |took| span / took.max(1));
         self.last = usize::try_from(in_time)
             .unwrap_or(usize::MAX)
-            .min(MOST_BYTES / self.size.max(1))
+            .min(self.most_by_size())
             .min(self.last * 2)
             .clamp(1, if is_limited { 1 } else { MOST_JOBS });
         self.last
     }
+}
+
+/// How long spare jobs wait.
+fn patience(round_trip: Duration) -> Duration {
+    (round_trip * 4).max(SHORTEST_PATIENCE)
 }
 
 /// Time per job of handlers that run at the same time: the time with handlers, by the number of jobs that have ended

@@ -255,7 +255,7 @@ impl<S: Store, A> Dispatch<S, A> {
         }
         // A call that waits would be given them, so there is none.
         while self.room() > 0
-            && let Some(job) = self.shared.control.next_spare(self.lanes, &mut self.done)
+            && let Some(job) = self.next_spare()
         {
             self.run(job, start);
         }
@@ -281,6 +281,17 @@ impl<S: Store, A> Dispatch<S, A> {
             self.places.push((lane, begun));
         }
         self.places[number] = (lane, begun);
+    }
+
+    fn next_spare(&mut self) -> Option<Ready> {
+        let refill = self.pace.refill(1, &self.shared);
+        let Self {
+            shared,
+            lanes,
+            done,
+            ..
+        } = self;
+        shared.control.next_spare(*lanes, done, refill)
     }
 
     fn room(&self) -> usize {

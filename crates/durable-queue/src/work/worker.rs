@@ -165,7 +165,8 @@ impl<T: Payload, S: Store, C, K> WorkerBuilder<T, S, C, K> {
     /// By default it adapts to the handlers: as many jobs as a handler finishes in about two turns of the
     /// store, at most [`MOST_JOBS`]; and one if handlers take longer than that, or the queue has a
     /// [`rate`](crate::Builder::rate). So short jobs share commits, and long jobs stay available to other
-    /// processes. Idle handlers of this process take jobs from each other's batches. A job that waits in a
+    /// processes. The next jobs are claimed when those that end in one turn are left, so that handlers do not wait for
+    /// claims. Idle handlers of this process take jobs from each other's batches. A job that waits in a
     /// batch behind a slow handler is released after some milliseconds ([`SHORTEST_PATIENCE`], or four turns
     /// if that is longer).
     ///
@@ -288,7 +289,7 @@ impl<T: Payload, S: Store, C, K> WorkerBuilder<T, S, C, K> {
         let run = Arc::new(run);
         for _ in 0..concurrency {
             let (shared, run) = (Arc::clone(queue.shared()), Arc::clone(&run));
-            let work = move || work(&shared, lanes, Pace::new(batch), &*run);
+            let work = move || work(&shared, lanes, concurrency, Pace::new(batch), &*run);
             if let Err(error) = pool.submit(work) {
                 queue.close();
                 pool.release();
@@ -453,13 +454,15 @@ impl<T: Payload, S: Store, C: Clone> WorkerBuilder<T, S, Context<C>> {
 fn work<S: Store>(
     shared: &Arc<Shared<S>>,
     lanes: LanesId,
+    handlers: usize,
     mut pace: Pace,
     run: &impl Fn(Ready) -> Option<Command>,
 ) {
     let control = &shared.control;
     let mut done = Vec::new();
     loop {
-        let spare = control.next_spare(lanes, &mut done);
+        let refill = pace.refill(handlers, shared);
+        let spare = control.next_spare(lanes, &mut done, refill);
         let job = spare.map_or_else(
             || {
                 let wanted = pace.wanted(1, shared);

@@ -199,7 +199,7 @@ impl<S: Store> Pump<S> {
         let count = supplied.len();
         // Read before the calls wake up: a token that is taken later would not have been there for them.
         let now = self.rate.as_ref().map(|_| control.clock.now());
-        let left_over = control.serve(supplied);
+        let left_over = control.serve(supplied, self.refill);
         if let (Some(rate), Some(now)) = (&self.rate, now) {
             let given = u32::try_from(count - left_over.len()).unwrap_or(u32::MAX);
             rate.take(given, now);
